@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,18 +46,12 @@ class Plane:
     ((2, 4, 2), [[0.25, 0.25], [0.75, 0.25]])
     """
 
-    low: tuple[float, float]
-    """The upper left corner."""
-    high: tuple[float, float]
-    """The lower right corner."""
-    cell: float
-    """Side of the cells of a map."""
-    places: Callable[[np.ndarray], np.ndarray]
-    """Places of states: [N, ...] -> (x, y) [N, 2]."""
-    states: Callable[[np.ndarray], np.ndarray]
-    """States at rest at free places, or at the nearest possible place: [N, 2] -> [N, ...]."""
-    free: Callable[[np.ndarray], np.ndarray]
-    """Whether an agent can be at places: [N, 2] -> bool [N]."""
+    low: tuple[float, float]  # the upper left corner
+    high: tuple[float, float]  # the lower right corner
+    cell: float  # side of the cells of a map
+    places: Callable[[np.ndarray], np.ndarray]  # of states: [N, ...] -> (x, y) [N, 2]
+    states: Callable[[np.ndarray], np.ndarray]  # at rest at free places, or nearest to them: [N, 2] -> [N, ...]
+    free: Callable[[np.ndarray], np.ndarray]  # whether an agent can be at places: [N, 2] -> bool [N]
 
     def grid(self) -> np.ndarray:
         """Centres of the cells of a map, float [rows, columns, 2]."""
@@ -77,14 +71,10 @@ class Handle:
     """
 
     name: str
-    start: tuple[float, float]
-    """Place at value 0."""
-    end: tuple[float, float]
-    """Place at value 1."""
-    value: float
-    """The present position, from 0 to 1."""
-    positions: int | None = None
-    """Number of positions, evenly from start to end; None for any."""
+    start: tuple[float, float]  # place at value 0
+    end: tuple[float, float]  # place at value 1
+    value: float  # the present position, from 0 to 1
+    positions: int | None = None  # number of positions, evenly from start to end; None for any
 
     @property
     def place(self) -> tuple[float, float]:
@@ -97,36 +87,24 @@ class Handle:
 class PublicEnvironment:
     """The same world in stable-worldmodel."""
 
-    name: str
-    """Its Gymnasium id there."""
-    pixels: int
-    """Side of its frames."""
-    promised: Mapping[str, float] = field(default_factory=dict)
-    """Least speedup of ours over it in `transitions` and in `frames`; `reachcost bench` measures it."""
+    name: str  # its Gymnasium id there
+    pixels: int  # side of its frames
+    promised: Mapping[str, float]  # least speedup of ours in `transitions` and `frames`, measured by `reachcost bench`
     callables: tuple[Mapping[str, Any], ...] = SET_PAIR
 
 
 class Task(ABC):
     """A simulated world. `step`, `observe` and `success` are required, everything else is optional (see `LOST`)."""
 
-    name: str
-    """Name in commands and records."""
-    action_budget: int
-    """Maximum number of actions per episode, unless its evaluation set has a budget."""
-    stops_at_success: bool = False
-    """Whether an episode ends at its goal, instead of at the end of its budget."""
-    discrete_actions: int | None = None
-    """Number of discrete actions, given by index, int64 [N, 1]; None for continuous actions."""
-    action_dim: int | None = None
-    """Size of a continuous action, if declared: planners compare their action blocks with it."""
-    distance_unit: str = ""
-    """Unit of the oracle distance, such as `px` or `steps`."""
-    sets: tuple[str, ...] = ()
-    """Names of its evaluation sets; the first one is the default."""
-    models: tuple[str, ...] = ()
-    """Bundled world models of this world, as `--model` takes them; the first one is the default."""
-    public: ClassVar[PublicEnvironment | None] = None
-    """The same world in stable-worldmodel, if it is there."""
+    name: str  # in commands and records
+    action_budget: int  # maximum number of actions per episode, unless its evaluation set has a budget
+    stops_at_success: bool = False  # whether an episode ends at its goal, instead of at the end of its budget
+    discrete_actions: int | None = None  # number of actions, given by index, int64 [N, 1]; None if continuous
+    action_dim: int | None = None  # size of a continuous action, if declared: action blocks are compared with it
+    distance_unit: str = ""  # of the oracle distance, such as `px` or `steps`
+    sets: tuple[str, ...] = ()  # names of its evaluation sets; the first one is the default
+    models: tuple[str, ...] = ()  # its bundled world models, as `--model` takes them; the first one is the default
+    public: ClassVar[PublicEnvironment | None] = None  # the same world in stable-worldmodel, if it is there
 
     @property
     def world(self) -> str:

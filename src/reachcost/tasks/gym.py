@@ -22,10 +22,8 @@ from reachcost.tasks.contract import Distance, Plane, Task
 from reachcost.tasks.environment import Environment, RowByRow
 from reachcost.tasks.workers import Workers
 
-Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-"""States [N, D] and a random generator to actions [N, a]."""
-BATCH = 64
-"""Number of states in every call of a policy, so that its random numbers do not depend on the number of episodes."""
+Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # states [N, D] and generator -> actions [N, a]
+BATCH = 64  # states in every call of a policy: its random numbers must not depend on the number of episodes
 SET_EPISODES, SET_SEED = 50, 1_000_003
 """Size of a set that is sampled from logs, and the seed of those logs, which no other logs are likely to have."""
 

@@ -24,8 +24,7 @@ NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
 CELL = 4.0  # pixels between neighbouring places of a map
 STEPS = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
-LAYOUTS_MODEL = "lewm-layouts-3072"
-"""Trained in 4,000 layouts: either wall direction, one door or two (see `varied.py`)."""
+LAYOUTS_MODEL = "lewm-layouts-3072"  # trained in 4,000 layouts: either wall direction, one door or two
 
 
 @dataclass(frozen=True)
