@@ -248,7 +248,7 @@ def test_defaults_are_the_public_model() -> None:
 @pytest.mark.parametrize("family", ["lewm", "pldm"])
 def test_the_public_size_loads_and_plans_in_another_world(family: str, tmp_path: Path) -> None:
     """A checkpoint of full size reads 224 px frames of PushT and plans its actions."""
-    task = PushT(workers=1)
+    task = PushT()
     logs = task.generate_logs(episodes=4, seed=5)
     theirs, directory = save(public_tree(family), tmp_path)
     ours = load_world_model(directory, logs=logs)

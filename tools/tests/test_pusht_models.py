@@ -26,14 +26,14 @@ RECORD: dict[str, Any] = json.loads((ROOT / "results" / "benchmarks" / "pusht_mo
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bundled_model_keeps_the_contract(name: str) -> None:
-    logs = PushT(workers=1).generate_logs(episodes=4, seed=77)
+    logs = PushT().generate_logs(episodes=4, seed=77)
     check_world_model(load_world_model(name), logs.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
     assert sum(path.stat().st_size for path in (CHECKOUT / name).iterdir()) <= 6_000_000
 
 
 @pytest.mark.slow
 def test_a_bundled_model_has_the_quality_that_is_recorded_of_all() -> None:
-    task, name = PushT(workers=1), NAMES[0]
+    task, name = PushT(), NAMES[0]
     found = measure(load_world_model(name), task, task.generate_logs(episodes=60, seed=77))
     *positions, sine, cosine = found["r2"].values()
     assert min(positions) >= 0.98

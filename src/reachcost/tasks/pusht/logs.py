@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +14,10 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.pusht import policies
 from reachcost.tasks.pusht.geometry import touches_walls
-from reachcost.tasks.workers import Workers
 
 STEPS = 100
 PURPOSE = "pusht-logs"
 AT_ONCE = 1000  # episodes simulated in one batch; larger batches are not faster
-ALONE = 200  # episodes that one process simulates before a second one has started
 MOVED = 1e-9  # pixels or radians; a T without contact does not move at all
 LATER = 25  # steps over which displacement and rotation are measured, in addition to single steps
 PUBLIC = {
@@ -45,22 +41,16 @@ def make_logs(
     *,
     steps: int = STEPS,
     kinds: Sequence[int] | None = None,
-    workers: int | None = 1,
     observe: Callable[[np.ndarray], Observations] | None = None,
 ) -> Logs:
-    """Log episodes by their numbers [E]; an episode depends on neither the other episodes nor the workers.
+    """Log episodes by their numbers [E]; an episode does not depend on the others.
 
-    The action of the last row of an episode is zero, as none was executed there. By default, one process simulates
-    few episodes, and one process per core many.
+    The action of the last row of an episode is zero, as none was executed there.
     """
     count, rows = len(episodes), steps + 1
-    if workers is None:
-        workers = len(os.sched_getaffinity(0)) if count > ALONE and hasattr(os, "sched_getaffinity") else 1
-    team = Workers(partial(_Simulation, seed, purpose, steps, kinds), workers, "PushT logs")
-    try:
-        states, actions, made_by = team.call("collect", episodes)
-    finally:
-        team.close()
+    batches = [episodes[start : start + AT_ONCE] for start in range(0, count, AT_ONCE)]
+    parts = [policies.collect(seed, batch, steps, purpose, kinds) for batch in batches]
+    states, actions, made_by = (np.concatenate(column) for column in zip(*parts, strict=True))
     actions = np.concatenate([actions, np.zeros((count, 1, 2), np.float32)], axis=1)
     states = states.reshape(-1, 7)
     columns = {
@@ -77,21 +67,6 @@ def make_logs(
 def proprio(states: np.ndarray) -> np.ndarray:
     """Position and velocity of the agent [N, 4]."""
     return np.concatenate([states[:, :2], states[:, 5:]], axis=1)
-
-
-class _Simulation:
-    """Simulates some of the episodes in its process."""
-
-    def __init__(self, seed: int, purpose: str, steps: int, kinds: Sequence[int] | None) -> None:
-        self._collect = partial(policies.collect, seed, steps=steps, purpose=purpose, kinds=kinds)
-
-    def collect(self, episodes: np.ndarray) -> tuple[np.ndarray, ...]:
-        """States, actions and kinds of policies of these episodes."""
-        parts = [self._collect(episodes[start : start + AT_ONCE]) for start in range(0, len(episodes), AT_ONCE)]
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def log_statistics(logs: Logs) -> dict[str, float]:

@@ -29,7 +29,6 @@ class PushT(Task):
 
     Args:
         pixels: Side of the frames of `observe`.
-        workers: Number of processes that make logs; by default one per core. It does not change the logs.
 
     >>> task = PushT()
     >>> task.step(np.array([[100.0, 100, 300, 300, 0, 0, 0]]), np.array([[1.0, 0.0]]))[0, :4].round().tolist()
@@ -44,8 +43,8 @@ class PushT(Task):
     models = tuple(f"{kind}-pusht-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074))
     public = PublicEnvironment("swm/PushT-v1", renderer.SIZE, {"transitions": 8.0, "frames": 10.0})
 
-    def __init__(self, pixels: int = renderer.SIZE, workers: int | None = None) -> None:
-        self.pixels, self.workers = pixels, workers
+    def __init__(self, pixels: int = renderer.SIZE) -> None:
+        self.pixels = pixels
 
     def __repr__(self) -> str:
         return f"PushT(pixels={self.pixels})"
@@ -132,7 +131,7 @@ class PushT(Task):
         """
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
-        return make_logs(seed, np.arange(episodes), steps=steps, workers=self.workers, observe=self.observe)
+        return make_logs(seed, np.arange(episodes), steps=steps, observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
