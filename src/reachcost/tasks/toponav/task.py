@@ -128,12 +128,15 @@ class TopoNav(Task):
 
     def routes(self, states: np.ndarray, goals: np.ndarray, length: int) -> np.ndarray:
         """First `length` actions of each shortest route, padded with stay: [N, 2], [N, 2] -> [N, length]."""
-        here, goal = self.index(states), self.index(goals)
-        actions = np.empty((len(here), length), np.int64)
+        return self._walk(self.index(states), self.index(goals), length)[1]
+
+    def _walk(self, here: np.ndarray, goal: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the cells on each shortest route, and the actions taken there: [N], [N] -> [N, length] twice."""
+        cells, actions = np.empty((2, len(here), length), np.int64)
         for t in range(length):
-            actions[:, t] = self.route_actions[goal, here]
+            cells[:, t], actions[:, t] = here, self.route_actions[goal, here]
             here = self.transitions[here, actions[:, t]]
-        return actions
+        return cells, actions
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Exact graph distance in steps [N]."""
@@ -169,13 +172,10 @@ class TopoNav(Task):
         start = rng.integers(len(self.cells), size=episodes)
         goal = (start + rng.integers(1, len(self.cells), size=episodes)) % len(self.cells)
         lengths = self.distances[start, goal] + 1
-        actions = self.routes(self.cells[start], self.cells[goal], int(lengths.max()))
-        here = [start]
-        for t in range(actions.shape[1] - 1):
-            here.append(self.transitions[here[-1], actions[:, t]])
+        cells, actions = self._walk(start, goal, int(lengths.max()))
         logged = np.arange(actions.shape[1]) < lengths[:, None]
-        states = self.cells[np.stack(here, axis=1)[logged]]
-        return Logs({"state": states, "action": actions[logged][:, None]}, lengths, self.observe)
+        columns = {"state": self.cells[cells[logged]], "action": actions[logged][:, None]}
+        return Logs(columns, lengths, self.observe)
 
     def evaluation_set(self, name: str = "detour", seed: int = BASE_SEED, episodes: int = 120) -> EvaluationSet:
         """Pairs that need a detour; no two have the same ends, in either order.

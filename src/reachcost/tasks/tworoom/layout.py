@@ -1,4 +1,4 @@
-"""The geometry of TwoRoom: wall, doors, distances, and what a user can drag in the explorer.
+"""The geometry of TwoRoom: wall, doors and distances.
 
 Points are (x, y) pixels of a 224 x 224 picture, y growing downwards. `across` is the coordinate that crosses the wall,
 `along` the one parallel to it.
@@ -6,22 +6,19 @@ Points are (x, y) pixels of a 224 x 224 picture, y growing downwards. `across` i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from reachcost.errors import ReachcostError
-from reachcost.tasks.contract import Handle
 
 SIZE = 224
 BORDER = 14
 CENTRE = 112.0
 DOOR_MARGIN = 1.75
 SUCCESS_DISTANCE = 16.0
-DOOR, WALL = "door", "wall"
 WALLS = ("vertical", "horizontal")
-GRIP = 10.0  # pixels between the border and the handle of the wall
 
 
 @dataclass(frozen=True)
@@ -136,36 +133,3 @@ class Layout:
                 second = np.hypot(after, goal[..., self.along] - point)
                 through = np.minimum(through, first + second)
         return np.where(self.doorway_required(start, goal), through, straight)
-
-    def handles(self) -> tuple[Handle, Handle]:
-        """The first door, dragged along its wall, and the end of the wall, dragged to turn it.
-
-        >>> [handle.place for handle in Layout().handles()]
-        [(112.0, 49.0), (112.0, 200.0)]
-        """
-        centre, half = self.doors[0]
-        low, high = _door_range(half)
-        ends = ((CENTRE, low), (CENTRE, high)) if self.wall == WALLS[0] else ((low, CENTRE), (high, CENTRE))
-        door = Handle(DOOR, *ends, min(1.0, max(0.0, (centre - low) / (high - low))))
-        edge = SIZE - BORDER - GRIP
-        return door, Handle(WALL, (CENTRE, edge), (edge, CENTRE), float(WALLS.index(self.wall)), len(WALLS))
-
-    def moved(self, name: str, value: float) -> Layout:
-        """The layout with a handle at another value from 0 to 1.
-
-        >>> Layout().moved("wall", 1.0).wall
-        'horizontal'
-        """
-        if name not in (DOOR, WALL) or not 0 <= value <= 1:
-            raise ReachcostError(
-                f"TwoRoom cannot move {name!r} to {value}: move {DOOR} or {WALL}, to a value from 0 to 1"
-            )
-        (_, half), *others = self.doors
-        low, high = _door_range(half)
-        change: dict[str, Any] = {"doors": ((low + value * (high - low), half), *others)}
-        return replace(self, **(change if name == DOOR else {"wall": WALLS[round(value)]}))
-
-
-def _door_range(half: float) -> tuple[float, float]:
-    """Smallest and largest centre of a door that lies between the borders."""
-    return BORDER + half, SIZE - BORDER - half

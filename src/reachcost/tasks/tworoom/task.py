@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment,
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.tworoom import logs as policy
 from reachcost.tasks.tworoom import renderer, simulator
-from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, WALLS, Layout
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
 CELL = 4.0  # pixels between neighbouring places of a map
+GRIP = 10.0  # pixels between the border and the handle of the wall
 STEPS = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
 LAYOUTS_MODEL = "lewm-layouts-3072"  # trained in 4,000 layouts: either wall direction, one door or two
 
@@ -142,12 +143,31 @@ class TwoRoom(Task):
         return Plane(low, high, CELL, np.asarray, np.float32, lambda places: ~self.layout.solid(places))
 
     def handles(self) -> tuple[Handle, ...]:
-        """The first door, and the end of the wall."""
-        return self.layout.handles()
+        """The first door, dragged along its wall, and the end of the wall, dragged to turn it.
+
+        >>> [handle.place for handle in TwoRoom().handles()]
+        [(112.0, 49.0), (112.0, 200.0)]
+        """
+        (low, high), edge = self._door_range(), SIZE - BORDER - GRIP
+        turned = self.layout.wall == WALLS[1]
+        ends = ((low, CENTRE), (high, CENTRE)) if turned else ((CENTRE, low), (CENTRE, high))
+        value = min(1.0, max(0.0, (self.layout.doors[0][0] - low) / (high - low)))
+        wall = Handle("wall", (CENTRE, edge), (edge, CENTRE), float(turned), len(WALLS))
+        return Handle("door", *ends, value), wall
 
     def moved(self, name: str, value: float) -> TwoRoom:
         """The world with its first door or its wall moved."""
-        return TwoRoom(self.layout.moved(name, value), self.collision, self.pixels)
+        if name not in ("door", "wall") or not 0 <= value <= 1:
+            raise ReachcostError(f"TwoRoom cannot move {name!r} to {value}: move door or wall, to a value from 0 to 1")
+        (low, high), ((_, half), *others) = self._door_range(), self.layout.doors
+        change: Any = {"doors": ((low + value * (high - low), half), *others)}
+        layout = replace(self.layout, **(change if name == "door" else {"wall": WALLS[round(value)]}))
+        return TwoRoom(layout, self.collision, self.pixels)
+
+    def _door_range(self) -> tuple[float, float]:
+        """Smallest and largest centre of the first door between the borders."""
+        half = self.layout.doors[0][1]
+        return BORDER + half, SIZE - BORDER - half
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
         """Outcomes of paths [N, T + 1, 2] from start to end; success after any of the T steps counts."""
