@@ -21,7 +21,6 @@ import torch
 from gymnasium import spaces
 
 import reachcost as rc
-from reachcost.audits.sasc import execute
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST
 from reachcost.tasks.workers import Workers
@@ -248,7 +247,6 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "cannot be set": ({"set_state": failing}, "set_state failed"),
     "is not set": ({"set_state": lambda env, state: None}, "set_state"),
     "cannot be read": ({"get_state": failing}, "get_state failed"),
-    "read as nothing": ({"get_state": lambda env: None}, r"get_state returned object \(\)"),
     "a constant state": ({"get_state": lambda env: [1.0, 2.0]}, "step changes nothing"),
     "noise": ({"make_env": partial(Cart, noise=0.1)}, "noise"),
     "hidden speed": (SPEEDLESS, "an episode went on"),
@@ -257,14 +255,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "different ones": ({"make_env": Different}, "two environments of make_env"),
     "frames that grow": ({"make_env": lambda: Growing("rgb_array")}, "render returned"),
     "success of one": ({"success": lambda s, g: True}, r"success returned bool \(\)"),
-    "success of numbers": ({"success": lambda s, g: s == g}, r"success returned bool \(\d+, 2\)"),
     "distance below zero": ({"distance": lambda s, g: (s - g)[:, 0]}, "non-negative"),
     "no budget": ({"budget": 0}, "budget of 0"),
-    "no workers": ({"workers": 0}, "0 workers"),
-    "half a worker": ({"workers": 1.5}, "`workers` is 1.5"),
     "set too far": ({"budget": 9, "sets": {"far": 10}}, "'far' is 10"),
     "set of words": ({"sets": {"far": "away"}}, "'far' is 'away'"),
-    "set too wide": ({"sets": {"far": rc.EvaluationSet(np.zeros((2, 3)), np.ones((2, 3)))}}, r"\[N, 2\]"),
 }
 
 
@@ -279,21 +273,18 @@ STILL = np.zeros((3, 2))
 WRONG: dict[str, tuple[Any, Any, str]] = {
     "wide states": (np.zeros((3, 4)), np.zeros((3, 1)), r"\[N, 2\]"),
     "wide actions": (STILL, STILL, r"\(3, 1\)"),
-    "an action outside": (STILL, np.array([[0.0], [1.5], [0.0]]), r"\[1.5\] .*clip=True"),
+    "an action outside": (STILL, np.array([[0.0], [1.5], [0.0]]), "clip=True"),
     "an infinite action": (STILL, np.full((3, 1), np.nan), "finite"),
+    "an unknown index": (STILL, np.array([[0], [3], [0]]), "CategoricalCEM"),
+    "a broken index": (STILL, np.full((3, 1), 0.5), "CategoricalCEM"),
 }
 
 
 @pytest.mark.parametrize(("states", "actions", "message"), WRONG.values(), ids=WRONG)
 def test_wrong_states_and_actions_are_refused(states: np.ndarray, actions: np.ndarray, message: str) -> None:
+    discrete = message == "CategoricalCEM"
     with pytest.raises(ReachcostError, match=message):
-        make().step(states, actions)
-
-
-@pytest.mark.parametrize("wrong", [np.array([[0], [3], [0]]), np.full((3, 1), 0.5)])
-def test_wrong_discrete_actions_are_refused(wrong: np.ndarray) -> None:
-    with pytest.raises(ReachcostError, match="CategoricalCEM"):
-        make(lambda: gymnasium.make("MountainCar-v0")).step(STILL, wrong)
+        make(lambda: gymnasium.make("MountainCar-v0") if discrete else Cart()).step(states, actions)
 
 
 def test_rounding_and_clipping_lead_to_the_nearest_action() -> None:
@@ -318,16 +309,12 @@ def test_a_dead_worker_is_reported_and_replaced() -> None:
     task, states = make(Mortal, workers=2), np.ones((4, 2))
     actions = np.full((4, 1), 0.5)
     moved = task.step(states, actions)
-    actions[3] = 0
-    with pytest.raises(ReachcostError, match="exit code -9"):
-        task.step(states, actions)
-    actions[3] = 0.5
-    np.testing.assert_array_equal(task.step(states, actions), moved)
-    actions[2] = -1
-    with pytest.raises(ReachcostError, match="off the rail"):
-        task.step(states, actions)
-    actions[2] = 0.5
-    np.testing.assert_array_equal(task.step(states, actions), moved)
+    for wrong, message in ((0, "exit code -9"), (-1, "off the rail")):
+        actions[3] = wrong
+        with pytest.raises(ReachcostError, match=message):
+            task.step(states, actions)
+        actions[3] = 0.5
+        np.testing.assert_array_equal(task.step(states, actions), moved)
 
 
 class Stubborn(Desk):
@@ -368,13 +355,12 @@ def alive(process: int) -> bool:
     return True
 
 
-def test_workers_stay_until_their_owner_ends() -> None:
+def test_workers_stay_until_their_owner_is_collected() -> None:
     workers = Workers(Desk, 2, "desks")
     (found,), (again,) = (workers.call("where", np.arange(5)) for _ in range(2))
     np.testing.assert_array_equal(found, again)
     processes = {*found.tolist()}
-    assert len(processes) == 2
-    assert os.getpid() not in processes
+    assert len(processes - {os.getpid()}) == 2
     del workers
     gc.collect()
     assert not any(alive(process) for process in processes)
@@ -399,20 +385,10 @@ def test_workers_do_not_outlive_a_program(how: str) -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, cwd=root, timeout=60)
     processes = [int(number) for number in run.stdout.split()]
     assert len(processes) == 2
-    for _ in range(100):
-        if not any(alive(process) for process in processes):
-            return
+    deadline = time.monotonic() + 5
+    while any(map(alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    pytest.fail(f"still there: {processes}")
-
-
-def test_a_pool_of_candidates_is_executed_side_by_side() -> None:
-    """Four episodes of 300 candidates, as SASC executes them."""
-    task = make(clip=True, workers=2)
-    goals = task.evaluation_set("logged").spread(4)
-    pools = np.random.default_rng(0).normal(size=(4, 300, 5, 1))
-    together = execute(task, goals, pools)
-    np.testing.assert_array_equal(together[2, :3], execute(task, goals.subset(slice(2, 3)), pools[2:3, :3])[0])
+    assert not any(map(alive, processes))
 
 
 def test_an_episode_does_not_depend_on_the_others() -> None:

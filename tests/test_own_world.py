@@ -11,6 +11,7 @@ import torch
 
 import reachcost as rc
 from reachcost.experiments.tables import make_table
+from reachcost.results.stats import compare_rankings
 
 from .small import contents
 from .toy import METRICS, PLANNER, RECIPE, STUDY, Corridor, Sketch
@@ -52,6 +53,22 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.heads.Le
     assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {"foresight"}
     missing = {stage.name for stage in before.stages if stage.value is None}
     assert missing == {"coverage", "foresight"}  # latent distance learned from no logs, and ranking fails
+
+
+def test_unreachable_ends_rank_last_and_are_not_labels() -> None:
+    logs, model = TASK.generate_logs(20), rc.tasks.ExactDynamics(TASK)
+    latents = rc.encode_logs(model, logs, cache=False)
+    assert np.isinf(TASK.distance(np.array([[3, 1]]), np.array([[3, 0]]))).all()
+    pairs = rc.labels.OraclePairs(latents, TASK, count=500, validation=50)
+    assert torch.isfinite(pairs.train.gap).all()
+    goals = rc.EvaluationSet(np.array([[2, 0]]), np.array([[6, 0]]))
+    pools = np.random.default_rng(0).integers(3, size=(1, 300, 4, 1))
+    audit = rc.sasc(TASK, model, {"oracle": rc.costs.OracleGeodesic(model)}, goals, pools)
+    assert np.isinf(audit.diagnostic).any()
+    assert not np.isinf(audit.diagnostic).all()
+    assert audit.rankings["oracle"].spearman[0] == pytest.approx(1)
+    with pytest.raises(rc.ReachcostError, match="diagnostic cost"):
+        compare_rankings({}, np.full((1, 3), np.nan))
 
 
 @pytest.mark.slow

@@ -31,7 +31,6 @@ from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import LOST, Handle, Plane, Task
 from reachcost.tasks.exact import ExactDynamics, follow
 from reachcost.tasks.registry import TASKS
-from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.custom import check_world_model
@@ -368,20 +367,6 @@ def test_discrete_actions_reach_a_task_as_int64() -> None:
     assert Signed.kinds == {"int64"}
     context = model.encode({"state": np.array([[5]])})[:, None]
     assert model.rollout(context, torch.zeros(1, 1, 2, 1, dtype=torch.uint8)).item() == 3
-
-
-def test_exact_dynamics_agree_with_the_feature_model_of_toponav(task: TopoNav, model: ExactTopoNav) -> None:
-    exact, rng = ExactDynamics(task), np.random.default_rng(0)
-    starts = task.cells[rng.integers(677, size=40)]
-    pool = torch.from_numpy(rng.integers(5, size=(40, 50, 12, 1)))
-    goals = task.observe(task.cells[rng.integers(677, size=40)])
-    states, features = (one.rollout(one.encode(task.observe(starts))[:, None], pool) for one in (exact, model))
-    np.testing.assert_array_equal(exact.states(states), model.states(features))
-    distances = [
-        OracleGeodesic(exact)(states, exact.encode(goals)),
-        OracleGeodesic(model)(features, model.encode(goals)),
-    ]
-    torch.testing.assert_close(*distances)
 
 
 def test_exact_dynamics_require_actions_and_states(lewm: JepaWorldModel) -> None:
