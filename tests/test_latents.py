@@ -47,12 +47,12 @@ def logs() -> Logs:
 
 
 def test_latents_are_read_from_the_cache(logs: Logs, tmp_path: Path) -> None:
-    whole = encode_logs(Counting(), logs, cache=False).values
-    for rows in (64 + logs.rows, 64, 64):  # the sample that tells frames apart is encoded every time
+    full = encode_logs(Counting(), logs, cache=False).values
+    for rows in (64 + logs.rows, 64, 64):  # the sample of frames is encoded every time
         model = Counting()
         values = encode_logs(model, logs, cache=tmp_path).values
         assert model.rows == rows
-        assert torch.equal(values, whole)
+        assert torch.equal(values, full)
         values[:] = 0  # a private copy: the file stays as it is
 
 
@@ -106,11 +106,11 @@ def kept(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def repaired(logs: Logs, cache: Path, warning: str) -> int:
     """Number of rows that are encoded again, with a warning; the cache is complete afterwards."""
-    model, whole = Counting(), encode_logs(Counting(), logs, cache=False).values
+    model, full = Counting(), encode_logs(Counting(), logs, cache=False).values
     with pytest.warns(ReachcostWarning, match=warning):
-        assert torch.equal(encode_logs(model, logs, batch=100, cache=cache).values, whole)
+        assert torch.equal(encode_logs(model, logs, batch=100, cache=cache).values, full)
     again = Counting()
-    assert torch.equal(encode_logs(again, logs, cache=cache).values, whole)
+    assert torch.equal(encode_logs(again, logs, cache=cache).values, full)
     assert again.rows == 64
     return model.rows - 64
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import reachcost
-from reachcost.data.evaluation import EvaluationSet, set_from_manifest, write_evaluation_set
+from reachcost.data.evaluation import read_evaluation_set, write_evaluation_set
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -135,20 +135,20 @@ def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
 
 
 def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
-    def frozen(evaluation: EvaluationSet) -> dict[str, Any]:
-        write_evaluation_set(evaluation, tmp_path / "set.json")
-        return json.loads((tmp_path / "set.json").read_text())
-
-    manifest = frozen(TASK.evaluation_set("balanced"))
+    path = tmp_path / "set.json"
+    write_evaluation_set(TASK.evaluation_set("balanced"), path)
+    manifest = json.loads(path.read_text())
+    changes: list[dict[str, Any]] = [{**manifest, "logs_sha256": "other"}]
     for field in ("starts", "goals", "source_rows", "source_episodes"):
-        changed = copy.deepcopy(manifest)
-        changed[field][3][0] += 1
+        changes.append(copy.deepcopy(manifest))
+        changes[-1][field][3][0] += 1
+    for changed in changes:
+        path.write_text(json.dumps(changed))
         with pytest.raises(ReachcostError, match="changed"):
-            set_from_manifest(changed, np.float32)
-    with pytest.raises(ReachcostError, match="changed"):
-        set_from_manifest({**manifest, "logs_sha256": "other"}, np.float32)
+            read_evaluation_set(path, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
-    assert set_from_manifest(frozen(subset), np.float32).fingerprint == subset.fingerprint
+    write_evaluation_set(subset, path)
+    assert read_evaluation_set(path, np.float32).fingerprint == subset.fingerprint
 
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:

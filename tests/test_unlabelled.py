@@ -85,20 +85,20 @@ def test_evaluation_episodes_are_excluded(fit: Fit, kind: str) -> None:
 
 
 def test_goals_of_an_evaluation_pair_are_resampled() -> None:
-    """A set that was not drawn from logs keeps no episode out, but its very pairs."""
+    """A set that was not sampled from logs excludes no episode, but its pairs of start and goal."""
     latents = latents_of(*[corridor(0, 4)] * 30)
     goals = rc.EvaluationSet(np.array([[0.0]], np.float32), np.array([[3.0]], np.float32))
     transitions = Transitions(latents, future=0.5, exclude=goals)
-    drawn = transitions.epoch(0, count=2000)
-    ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (drawn[0], drawn[2])), strict=True))
+    sampled = transitions.epoch(0, count=2000)
+    ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (sampled[0], sampled[2])), strict=True))
     assert (0.0, 2.0) in ends
     assert not {(0.0, 3.0), (3.0, 0.0)} & ends
 
 
 def test_transitions_and_later_goals_stay_in_their_episode() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
-    drawn = Transitions(latents, stride=3, future=1.0, holdout=0.25).epoch(0, count=500)
-    before, after, goal = (latents.values[rows, 0] for rows in drawn)
+    sampled = Transitions(latents, stride=3, future=1.0, holdout=0.25).epoch(0, count=500)
+    before, after, goal = (latents.values[rows, 0] for rows in sampled)
     assert (after - before == 3).all()
     assert (goal >= after).all()
     assert (goal // 100 == before // 100).all()
@@ -107,10 +107,10 @@ def test_transitions_and_later_goals_stay_in_their_episode() -> None:
 def test_held_out_episodes_are_only_for_validation() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
     transitions = Transitions(latents, holdout=0.25)
-    taught = {row // 10 for rows in transitions.epoch(0, count=2000) for row in rows.tolist()}
-    judged = {row // 10 for rows in transitions.validation for row in rows.tolist()}
-    assert len(judged) == 5
-    assert not taught & judged
+    fitted = {row // 10 for rows in transitions.epoch(0, count=2000) for row in rows.tolist()}
+    validated = {row // 10 for rows in transitions.validation for row in rows.tolist()}
+    assert len(validated) == 5
+    assert not fitted & validated
 
 
 def test_quasimetric_learning_finds_that_a_gate_opens_one_way() -> None:

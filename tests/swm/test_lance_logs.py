@@ -43,20 +43,20 @@ def test_a_table_of_their_own_world_is_read(table: Path) -> None:
         assert logs.columns["state"].shape == (logs.rows, 2)
         frames = logs.columns["pixels"]
         assert frames.shape == (logs.rows, 224, 224, 3)
-        drawn = TwoRoom().render(logs.columns["state"][[0, 5]])
-        assert np.abs(frames[np.array([0, 5])].astype(int) - drawn).mean() < 3  # JPEG
+        rendered = TwoRoom().render(logs.columns["state"][[0, 5]])
+        assert np.abs(frames[np.array([0, 5])].astype(int) - rendered).mean() < 3  # JPEG
         assert np.array_equal(frames[2:4], pickle.loads(pickle.dumps(frames))[2:4])
 
 
 def test_latents_of_a_table_are_near_those_of_its_states(table: Path) -> None:
     model, logs = load_world_model("lewm-tworoom-3072"), open_logs(table)
-    seen = encode_logs(model, logs, cache=False).values
-    drawn = model.encode(TwoRoom().observe(logs.columns["state"]))
-    assert (seen - drawn).norm(dim=1).median() < 0.5 * drawn.std(0).norm()
+    encoded = encode_logs(model, logs, cache=False).values
+    rendered = model.encode(TwoRoom().observe(logs.columns["state"]))
+    assert (encoded - rendered).norm(dim=1).median() < 0.5 * rendered.std(0).norm()
 
 
 def write(path: Path, **columns: Any) -> Path:
-    """A small table of two episodes of two rows, with other columns in place of its own."""
+    """A small table of two episodes of two rows, with other columns in place of the default ones."""
     rows = {"episode_idx": [0, 0, 1, 1], "step_idx": [0, 1, 0, 1], "state": positions(0.0), **columns}
     lance.write_dataset(pyarrow.table({name: values for name, values in rows.items() if values is not None}), str(path))
     return path

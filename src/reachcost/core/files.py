@@ -326,7 +326,7 @@ def _remove(partial: Path) -> None:
 
 
 def _refuse(wanted: Path, error: OSError) -> NoReturn:
-    reason = "a file is in the way" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+    reason = "a file has this name" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
     raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
 
 

@@ -56,29 +56,23 @@ class EpisodeStreams:
         self._streams = [generator(seed, purpose, episode, replan) for episode in unique.tolist()]
 
     def uniform16(self, *shape: int) -> np.ndarray:
-        """Draw uint16 numbers, uniform over their range, of shape [rows, *shape].
-
-        Sixteen bits resolve a probability to 1.5e-5, and are drawn four times as fast as float32.
-        """
+        """Sample uint16 numbers, uniform over their range, of shape [rows, *shape], four times as fast as float32."""
         size = math.prod(shape)
         words = np.stack([stream.bit_generator.random_raw(-(-size // 4)) for stream in self._streams])
         return words.view(np.uint16)[:, :size].reshape(-1, *shape)[self.row_to_stream]
 
     def normal(self, *shape: int) -> np.ndarray:
-        """Draw standard normal float32 numbers of shape [rows, *shape]."""
+        """Sample standard normal float32 numbers of shape [rows, *shape]."""
         from reachcost.core.parallel import parallel_map  # it needs torch, which simulators do not
 
-        draws = np.empty((len(self._streams), *shape), np.float32)
-        # numpy samples outside the interpreter's lock
-        parallel_map(_fill_normal, list(zip(self._streams, draws, strict=True)))
-        return draws[self.row_to_stream]
+        samples = np.empty((len(self._streams), *shape), np.float32)
+
+        def fill(number: int) -> None:  # numpy samples outside the interpreter's lock
+            self._streams[number].standard_normal(dtype=np.float32, out=samples[number])
+
+        parallel_map(fill, range(len(samples)))
+        return samples[self.row_to_stream]
 
     def integers(self, high: int, *shape: int) -> np.ndarray:
-        """Draw int64 numbers in [0, high) of shape [rows, *shape]."""
-        draws = np.stack([stream.integers(high, size=shape) for stream in self._streams])
-        return draws[self.row_to_stream]
-
-
-def _fill_normal(stream_and_out: tuple[Generator, np.ndarray]) -> None:
-    stream, out = stream_and_out
-    stream.standard_normal(dtype=np.float32, out=out)
+        """Sample int64 numbers in [0, high) of shape [rows, *shape]."""
+        return np.stack([stream.integers(high, size=shape) for stream in self._streams])[self.row_to_stream]

@@ -43,7 +43,7 @@ class ActionBlocks:
                 raise ReachcostError(f"action blocks: {name} is {values}: give one finite number per component")
         require_type(self.length, int, "action blocks: length", "give the environment steps of a block")
         if self.length < 1:
-            raise ReachcostError(f"action blocks: length is {self.length}: a block lasts at least one step")
+            raise ReachcostError(f"action blocks: length is {self.length}: give one step or more")
         if not self.mean or min(self.std) <= 0:
             raise ReachcostError(
                 f"action blocks: the deviations are {list(self.std)}: log actions that vary in every component"
@@ -62,7 +62,7 @@ class ActionBlocks:
         actions = np.asarray(logs.columns["action"][:], np.float64)[taken]
         actions = actions[np.isfinite(actions).all(1)]
         if not len(actions):
-            raise ReachcostError("these logs hold no finite action: nothing to standardise by")
+            raise ReachcostError("these logs hold no finite action: log the action of every step")
         statistics = actions.mean(0), actions.std(0), actions.min(0), actions.max(0)
         mean, std, low, high = (tuple(numbers.tolist()) for numbers in statistics)
         blocks = cls(mean, std, low, high, length)
@@ -115,8 +115,8 @@ def blocks_of(model: object) -> ActionBlocks | None:
         )
     if blocks is not None and blocks.size != getattr(model, "action_dim", blocks.size):
         raise ReachcostError(
-            f"`actions` of the world model make blocks of {blocks.size} numbers, but its `action_dim` is "
-            f"{getattr(model, 'action_dim', None)}: make them agree"
+            f"`actions` of the world model has blocks of {blocks.size} numbers, but its `action_dim` is "
+            f"{getattr(model, 'action_dim', None)}: give both the same size"
         )
     return blocks
 

@@ -134,40 +134,38 @@ def require_one_world(world: str, evaluation: EvaluationSet) -> None:
 
 
 def read_evaluation_set(path: Path, dtype: type[np.floating], **known: Any) -> EvaluationSet:
-    """The frozen set in a file; `dtype` is that of its states, `known` are its name, world and budget."""
+    """The frozen set in a file; raises an error if its fingerprint is not the recorded one.
+
+    Args:
+        path: The file.
+        dtype: Type of its states.
+        known: Its name, world and budget.
+    """
     with foreign_errors(f"the evaluation set {path} is damaged", "reinstall reachcost"):
-        return set_from_manifest(read_json(path), dtype, **known)
-
-
-def set_from_manifest(manifest: Any, dtype: type[np.floating], **known: Any) -> EvaluationSet:
-    """The set of a JSON document; raises an error if its fingerprint is not the recorded one."""
-    evaluation = EvaluationSet(
-        starts=np.array(manifest["starts"], dtype),
-        goals=np.array(manifest["goals"], dtype),
-        seed=manifest["seed"],
-        logs_sha256=manifest["logs_sha256"],
-        **{name: np.array(manifest[name], np.int64) for name in ARRAYS},
-        **known,
-    )
-    if evaluation.fingerprint != manifest["sha256"]:
-        raise ReachcostError(f"evaluation set {evaluation.name!r} was changed since it was frozen: reinstall reachcost")
+        manifest = read_json(path)
+        evaluation = EvaluationSet(
+            starts=np.array(manifest["starts"], dtype),
+            goals=np.array(manifest["goals"], dtype),
+            seed=manifest["seed"],
+            logs_sha256=manifest["logs_sha256"],
+            **{name: np.array(manifest[name], np.int64) for name in ARRAYS},
+            **known,
+        )
+        if evaluation.fingerprint != manifest["sha256"]:
+            raise ReachcostError(f"the evaluation set {path} was changed since it was frozen: reinstall reachcost")
     return evaluation
 
 
 def write_evaluation_set(evaluation: EvaluationSet, path: Path) -> None:
     """Freeze a set in a JSON file; floats survive as decimal numbers."""
-    budget = {} if evaluation.budget is None else {"budget": evaluation.budget}
+    arrays = ("episodes", "starts", "goals", "source_rows", "source_episodes")
     manifest = {
         "name": evaluation.name,
         "seed": evaluation.seed,
-        **budget,
+        **({} if evaluation.budget is None else {"budget": evaluation.budget}),
         "logs_sha256": evaluation.logs_sha256,
         "sha256": evaluation.fingerprint,
-        "episodes": evaluation.episodes.tolist(),
-        "starts": evaluation.starts.tolist(),
-        "goals": evaluation.goals.tolist(),
-        "source_rows": np.asarray(evaluation.source_rows).tolist(),
-        "source_episodes": np.asarray(evaluation.source_episodes).tolist(),
+        **{name: np.asarray(getattr(evaluation, name)).tolist() for name in arrays},
     }
     write_file(path, json.dumps(manifest) + "\n")
 

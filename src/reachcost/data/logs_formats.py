@@ -238,7 +238,7 @@ def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
 
 
 def _minari_columns(where: str, name: str, group: Group | Column, seen: set[object]) -> Iterator[tuple[str, Column]]:
-    """Columns of an episode by their names in logs: parts of an observation by their own, others as `part.name`."""
+    """Columns of an episode by their names in logs; the name of a part of a group follows a dot, as in `info.NAME`."""
     found = [(path.split("/")[1:], column) for path, column in _leaves(where, name, group, seen)]
     observations, actions = ([one for one in found if one[0][:1] == [part]] for part in ("observations", "actions"))
     if not observations or not actions:

@@ -54,7 +54,7 @@ def read_lance(path: Path) -> Columns:
         raise ReachcostError(f"{path} has no rows: collect episodes first")
     columns: dict[str, Any] = {}
     for name in tabular:
-        if RENAMED.get(name) not in kinds:  # of two names for the same thing, ours
+        if RENAMED.get(name) not in kinds:  # of two names of one column, that of logs
             values = _call(path, lambda name=name: _values(path, name, small[name]))
             if values is not None:
                 columns[RENAMED.get(name, name)] = values
