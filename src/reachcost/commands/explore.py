@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from typing import TYPE_CHECKING
 
 import reachcost as rc
@@ -61,7 +62,7 @@ def explore(
         say(address)
         console.print("Ctrl-C ends it", style="dim")
         if open:
-            _open_browser(address)
+            webbrowser.open(address)
 
     try:
         serve(Engine(world, models), port, ready)
@@ -99,15 +100,3 @@ def _with_costs(task: rc.Task, name: str, head: str | None, trust_pickle: bool, 
     costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(fitted)}
     require_one_model(costs, model)
     return ModelWithCosts(model, costs, all_layouts)
-
-
-def _open_browser(address: str) -> None:
-    """Open a page in a graphical browser; a browser in the terminal would hide what is printed there."""
-    import webbrowser
-
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return
-    if type(browser) is not webbrowser.GenericBrowser:
-        browser.open(address)

@@ -36,8 +36,6 @@ from reachcost.commands.options import (
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.core.progress import Progress
-    from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
     from reachcost.heads.base import LearnedHead
     from reachcost.results.tables import ResultTable
 
@@ -82,12 +80,16 @@ def fit(
         shuffled: Permute the labels. This head is a control that must fail.
         report: HTML file for a report: how the head learned, and maps of its cost.
     """
+    from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
+    from reachcost.fitting.labelled_recipe import LabelledRecipe
 
     use_device(device)
     require_least(1, pairs=pairs)
     require_least(0, seed=seed)
+    if recipe != "default" and labels not in ("auto", "temporal"):
+        raise ReachcostError(f"--recipe {recipe} is for temporal labels: leave it out with --labels {labels}")
     require_new(out)
     require_page(report)
     require_writable(out.parent)
@@ -98,12 +100,18 @@ def fit(
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     latents = rc.encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
+    chosen_recipe = LabelledRecipe(rc.Recipe.paper()) if recipe == "paper" else LabelledRecipe(labels=labels)
+    if recipe == "auto":
+        choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
+        console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
+        say(f"recipe: {choice.name}, as {choice.reason}")
+        chosen_recipe = choice.best
     head = rc.repair(
         loaded,
         latents,
         exclude=sets,
         pairs=pairs,
-        recipe=_recipe(recipe, labels, latents, sets, pairs, seed, progress),
+        recipe=chosen_recipe,
         seed=seed,
         shuffled=shuffled,
         progress=progress,
@@ -125,31 +133,6 @@ def fit(
         say(f"or in stable-worldmodel: reachcost evaluate {given} {chosen_task}")
     if report is not None:
         _report_heads(report, "reachcost fit", {out.name: head}, world, loaded, latents)
-
-
-def _recipe(
-    name: str,
-    labels: Labels,
-    latents: rc.Latents,
-    sets: list[rc.EvaluationSet],
-    pairs: int,
-    seed: int,
-    progress: Progress,
-) -> LabelledRecipe:
-    """The recipe of `--recipe`; `auto` also prints the table of all recipes."""
-    from reachcost.audits.comparison import PAIRS, choose_recipe
-    from reachcost.fitting.labelled_recipe import LabelledRecipe
-
-    if name == "default":
-        return LabelledRecipe(labels=labels)
-    if labels not in ("auto", "temporal"):
-        raise ReachcostError(f"--recipe {name} is for temporal labels: leave it out with --labels {labels}")
-    if name == "paper":
-        return LabelledRecipe(rc.Recipe.paper())
-    choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
-    console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
-    say(f"recipe: {choice.name}, as {choice.reason}")
-    return choice.best
 
 
 def _errors(record: dict[str, Any]) -> Any:

@@ -37,20 +37,14 @@ DIED = "its worker process died {} times: memory may have run out, take fewer --
 
 
 class Answer(NamedTuple):
-    """The result of a cell, or why there is none."""
+    """The result of a cell, or a sentence with the reason why there is none; and warnings for the user."""
 
     outcome: Result | str
     warned: Sequence[tuple[str, type[Warning]]] = ()
-    """Warnings for the user."""
 
 
 class Recordings:
-    """Studies below one output directory, each built once, so that its tables share logs, models and latents.
-
-    Args:
-        out: The output directory.
-        progress: Shows the progress of cells that are computed in this process.
-    """
+    """Studies below one output directory, each built once, so that its tables share logs, models and latents."""
 
     def __init__(self, out: Path, progress: Progress | None = None) -> None:
         self._out, self._progress = out, progress or Progress()
@@ -71,14 +65,7 @@ class Recordings:
 
 
 class Worker:
-    """Computes cells in one process, and records nothing.
-
-    Args:
-        out: The output directory, from which cells read the runs that they need.
-        scratch: A directory for temporary files of cells.
-        threads: Threads of torch; no result depends on their number.
-        device: Where networks compute.
-    """
+    """Computes cells in a worker process; reads the runs that they need in `out`, and records nothing."""
 
     def __init__(self, out: Path, scratch: Path, threads: int, device: str) -> None:
         self.scratch, self._recordings = scratch, Recordings(out)

@@ -43,21 +43,17 @@ from reachcost.results.records import read_run
 
 RETRIES = 5
 """Maximum number of times that Ray restarts a task whose worker or node died."""
-PATIENCE = 20.0
-"""Seconds to wait for an answer from a cluster."""
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-"""Settings that keep Ray from reporting its use, and from writing on the terminal."""
-ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
-"""Settings of a cluster on this machine: it accepts no other machine, and its workers have normal priority."""
 
 
 def quiet(alone: bool = True) -> None:
-    """Set the environment before Ray is imported; `alone` if its cluster is on this machine only."""
-    os.environ.update({**QUIET, **(ALONE if alone else {})})
+    """Set the environment before Ray is imported: no reports of its use, no lines on the terminal.
+
+    With `alone`, a cluster on this machine accepts no other machine, and its workers have normal priority.
+    """
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS_SKIP_REGEX=".")
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    if alone:
+        os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_worker_niceness="0")
 
 
 class RayTasks(Executor):
@@ -65,7 +61,7 @@ class RayTasks(Executor):
 
     Args:
         out: The output directory; only the driver reads it.
-        scratch: Not used: workers write to a directory of their node.
+        scratch: Not used.
         workers: Number of cells at a time; by default the number of cores (or GPUs, if they are used) of the cluster.
         address: Address of a cluster (`auto`, `host:port`, `ray://host:port`); by default that of `RAY_ADDRESS`, or a
             new cluster on this machine.
@@ -75,11 +71,7 @@ class RayTasks(Executor):
         super().__init__(out, scratch)
         self._workers, device = workers, choose_device("auto")
         self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
-        try:
-            self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
-        except BaseException:
-            self._directory.cleanup()
-            raise
+        self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
         gpus = int(device.startswith("cuda"))
         self._unit, self._sent = "GPU" if gpus else "CPU", dict[tuple[Path, int, int], Any]()
         task = _task(self._ray, {**versions(), "code": code_sha256()}, uuid4().hex, device)
@@ -147,7 +139,7 @@ class RayTasks(Executor):
         try:
             host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
             if colon and port.isdigit():  # find out quickly that nobody listens: Ray would try for minutes
-                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+                socket.create_connection((host, int(port)), timeout=20.0).close()
             with _own_signals():
                 ray.init(address or "local", **options)
         except Exception as error:  # of many classes

@@ -60,19 +60,13 @@ class Schedule:
     """
 
     def __init__(
-        self,
-        executor: Executor,
-        progress: Progress | None = None,
-        durations: Durations | None = None,
-        console: Console | None = None,
+        self, executor: Executor, progress: Progress, durations: Durations, console: Console | None = None
     ) -> None:
-        self._executor, self._console = executor, console
-        self._progress, self._durations = progress or Progress(), durations or Durations(())
+        self._executor, self._progress, self._durations, self._console = executor, progress, durations, console
         self._waiting: dict[Path, Cell] = {}
         self._running: dict[Future[Any], tuple[Cell, float]] = {}
         self._done, self._failed = set[Path](), set[Path]()
         self._reasons: list[str] = []
-        self._models: dict[Path, str] = {}
         self._expected: dict[Path, float | None] = {}
         self._took: dict[str, list[float]] = {}
         self._pace = 0.0, 0.0  # seconds of cells that are done, and their estimate
@@ -121,9 +115,7 @@ class Schedule:
     def _add(self, cells: Iterable[Cell]) -> None:
         known = self._open | self._failed
         for cell in (cell for cell in cells if cell.path not in known):
-            config = cell.config
-            self._models[cell.path] = str(config.get("model") or config.get("world"))
-            self._expected[cell.path] = self._durations.of(cell.name, config)
+            self._expected[cell.path] = self._durations.of(cell.name, cell.config)
             self._waiting[cell.path] = cell
         self._fail_dependents()
 
@@ -142,27 +134,24 @@ class Schedule:
             self._progress.say(self.state("; "))
 
     def _next(self) -> Cell | None:
-        """Return a cell whose needs are recorded, preferably of a world model that no running cell uses.
-
-        The first cell of a world model encodes its logs, and others would wait for it.
-        """
-        unsettled, busy = self._open, Counter(self._models[cell.path] for cell, _ in self._running.values())
-        ready = [cell for cell in self._waiting.values() if not any(need.path in unsettled for need in cell.needs)]
-        return min(ready, key=lambda cell: busy[self._models[cell.path]], default=None)
+        """Return a cell whose needs are recorded."""
+        unsettled = self._open
+        ready = (cell for cell in self._waiting.values() if not any(need.path in unsettled for need in cell.needs))
+        return next(ready, None)
 
     def _finish(self, cell: Cell, future: Future[Any]) -> None:
-        answer = self._executor.answer(future)
-        for text, category in answer.warned:
+        result, warned = self._executor.answer(future)
+        for text, category in warned:
             warnings.warn(text, category, stacklevel=2)
         try:
-            if isinstance(answer.outcome, str):
-                raise ReachcostError(answer.outcome)
-            cell.record(answer.outcome)
+            if isinstance(result, str):
+                raise ReachcostError(result)
+            cell.record(result)
         except ReachcostError as error:
             self._reasons.append(f"{cell.name} failed ({error})")
             self._fail(cell, str(error))
             return
-        seconds = answer.outcome.seconds
+        seconds = result.seconds
         self._done.add(cell.path)
         self._took.setdefault(cell.spec.kind, []).append(seconds)
         if expected := self._expected[cell.path]:
