@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 import reachcost as rc
-from reachcost.labels.coverage import covered_latents
+from reachcost.labels.oracle import covered_latents
 from reachcost.tasks.tworoom.renderer import background
 
 MODEL = "lewm-tworoom-3072"

@@ -21,7 +21,7 @@ from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.regression import PairHead
-from reachcost.labels.coverage import FAR, NEAR, bottleneck_of_paths, covered_latents, located_rows
+from reachcost.labels.oracle import FAR, NEAR, bottleneck_of_paths, covered_latents, located_rows
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM

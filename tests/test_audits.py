@@ -19,9 +19,8 @@ from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
-from reachcost.labels.coverage import covered_latents, covered_rows, near_bottleneck, pair_groups
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.oracle import OraclePairs, covered_latents, covered_rows, near_bottleneck, pair_groups
 from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom

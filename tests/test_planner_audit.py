@@ -40,9 +40,8 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.regression import PairHead
-from reachcost.labels.coverage import covered_latents
 from reachcost.labels.imagined import ImaginedPairs
-from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.oracle import OraclePairs, covered_latents
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

@@ -24,8 +24,7 @@ from reachcost.fitting.fit import evaluate, fit
 from reachcost.fitting.labelled_recipe import Labels, recorded_pairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, Recipe, is_same_class
-from reachcost.labels.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
-from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.oracle import FAR, NEAR, OraclePairs, TooFewStates, covered_latents, located_rows, pair_groups
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30

@@ -30,8 +30,7 @@ from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
 from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
-from reachcost.labels.coverage import covered_latents, pair_groups
-from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.oracle import OraclePairs, covered_latents, pair_groups
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost, WorldModel

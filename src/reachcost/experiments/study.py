@@ -54,7 +54,7 @@ class HeadPlan:
     validation: int = 10_000
     sampling: str = "balanced"
     coverage: str = ""
-    """Restricts pairs to some states of the logs (see `labels.coverage`); all, if empty."""
+    """Restricts pairs to some states of the logs (see `labels.oracle`); all, if empty."""
     max_gap: int | None = None
     rows: int | None = None
     imagination: Imagination | None = None

@@ -27,8 +27,8 @@ from reachcost.experiments.rows import BOUNDS, RowPlan
 from reachcost.experiments.study import COSTS, CostPlan, HeadPlan, Member, PoolPlan, Study, hybrid
 from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.coverage import SETTINGS as COVERAGES
 from reachcost.labels.imagined import Imagination
+from reachcost.labels.oracle import SETTINGS as COVERAGES
 from reachcost.labels.temporal import SAMPLERS
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

@@ -52,8 +52,7 @@ class LabelledRecipe:
 
     Attributes:
         recipe: How the head is built and trained; shortest paths have another default.
-        sampling: How temporal pairs are sampled, as for `TemporalPairs`.
-        max_gap: The largest gap of a temporal pair; None for any.
+        sampling, max_gap: As for `TemporalPairs`.
         directed: Keep the times of both directions apart; temporal pairs then have the earlier row first.
         labels: Label source.
         imagination: Size of the imagination; None for the default.
@@ -231,17 +230,9 @@ def arguments_for_logged_times(
 ) -> list[str]:
     """Reasons to use logged times instead of a label source; empty if there are none.
 
-    Trains a head on labels of the source and one on logged times, both on half of the episodes. The reason is that the
-    second ranks the states of the other half clearly better.
-
-    Args:
-        latents: Encoded logs.
-        count: Training pairs of an epoch.
-        source: Samples pairs of latents, as `TemporalPairs` does.
-        trusted: Whether to trust the source if there are too few logs for the comparison.
-        exclude: As for `TemporalPairs`.
-        seed: Seed of halves, pairs and heads.
-        progress: Reports the heads.
+    Trains a head on `count` labels of the source, which samples as `TemporalPairs` does, and one on logged times, both
+    on half of the episodes. The reason is that the second ranks the states of the other half clearly better. With too
+    few logs for this comparison, a source is used if it is `trusted`.
     """
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
     shuffled = generator(seed, "judged-labels").permutation(usable)

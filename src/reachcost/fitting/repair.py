@@ -48,8 +48,8 @@ def repair(
             paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
         seed: Seed of pairs and head.
         shuffled: Permute the labels, for a control that must fail.
-        references: Record the validation error of a head on shuffled labels, and warn if the logs are too few to show
-            that the head is better than a constant.
+        references: Record the validation error of a head on shuffled labels, and warn if nothing shows that the head is
+            better than a constant.
         progress: True shows progress.
 
     >>> from reachcost import make_task

@@ -12,17 +12,11 @@ from reachcost.errors import ReachcostError
 
 
 class LearnedHead(nn.Module, ABC):
-    """A learned function of two latents; its output times `scale` is in the unit of its labels (steps, pixels).
+    """A learned function of two latents: z [..., D] and goal [..., D], broadcast against each other, to [...].
 
-    A custom head implements `compare`; `fit(pairs, head=...)` trains it. To be saved it also needs a `kind` and the
-    decorator `register_head`, and it keeps the arguments of its constructor in attributes of the same names.
-
-    Args:
-        latent_dim: D.
-        scale: Units of the label per unit of the network's output; conditions the loss.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to [...].
+    Its output times `scale` is in the unit of its labels (steps, pixels). A custom head implements `compare`;
+    `fit(pairs, head=...)` trains it. To be saved it also needs a `kind` and the decorator `register_head`, and it keeps
+    the arguments of its constructor in attributes of the same names.
     """
 
     kind: str = ""

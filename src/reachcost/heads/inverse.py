@@ -15,16 +15,8 @@ from reachcost.heads.base import require_dimension
 class InverseDynamics(nn.Module):
     """An MLP that predicts the action block, or the discrete action, which leads from one latent to another.
 
-    Args:
-        latent_dim: D.
-        outputs: Size of an action block, A, or number of discrete actions.
-        discrete: Whether actions are discrete.
-        hidden: Width of the hidden layers.
-        layers: Number of hidden layers.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to [..., outputs]: a block in the coordinates of the
-        model's `ActionBlocks`, or logits of the actions.
+    It maps z [..., D] and goal [..., D], broadcast against each other, to [..., outputs]: a block in the coordinates of
+    the model's `ActionBlocks`, or logits of the discrete actions.
 
     >>> network = InverseDynamics(latent_dim=10, outputs=4, discrete=True, hidden=16)
     >>> network(torch.randn(3, 10), torch.randn(10)).shape, network.act(torch.randn(3, 10), torch.randn(10)).shape
@@ -64,10 +56,9 @@ class InverseDynamics(nn.Module):
         return below.sum(-1, keepdim=True)
 
     def losses(self, z: Tensor, goal: Tensor, taken: Tensor) -> Tensor:
-        """Loss of each pair [P], from z, goal [P, D] and the logged blocks [P, A] or actions int64 [P].
+        """Loss of each pair [P], from z, goal [P, D] and the logged blocks [P, A], NaN where unknown, or actions [P].
 
         Blocks have absolute errors, because clipped noise pulls the mean of an action towards zero, but not its median.
-        NaN in a block does not count.
         """
         predicted = self(z, goal)
         if self.discrete:

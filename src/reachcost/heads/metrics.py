@@ -37,12 +37,8 @@ class EuclideanHead(LearnedHead):
 class IntervalHead(LearnedHead):
     """A quasimetric (interval quasimetric embedding, Wang & Isola 2022).
 
-    Args:
-        latent_dim: D.
-        components: Number of distances, which are combined by a learned mean of their maximum and their mean.
-        intervals: Number of intervals of a component.
-        hidden: Width of the two hidden layers.
-        scale: As for `LearnedHead`.
+    A learned mean combines the maximum and the mean of `components` distances, each the length of a union of
+    `intervals` intervals.
 
     >>> head, (a, b, c) = IntervalHead(latent_dim=10, hidden=16), torch.randn(3, 10)
     >>> bool(head(a, c) <= head(a, b) + head(b, c)), head(a, a).item()

@@ -124,17 +124,8 @@ class Recipe:
         >>> Recipe.paper(epochs=24).batch_size
         1024
         """
-        printed: dict[str, Any] = {
-            "head": "pair",
-            "scale": 224.0,
-            "epochs": 20,
-            "batch_size": 1024,
-            "learning_rate": 1e-3,
-            "schedule": "constant",
-            "fresh": False,
-            "expectile": 0.5,
-        }
-        return cls(**{**printed, **changes})
+        updates = {"epochs": 20, "batch_size": 1024, "learning_rate": 1e-3, "schedule": "constant", "fresh": False}
+        return cls(**{"head": "pair", "scale": 224.0, "expectile": 0.5, **updates, **changes})
 
     def __post_init__(self) -> None:
         require_positive(self, "recipe", "scale", "epochs", "batch_size", "learning_rate")
@@ -143,11 +134,8 @@ class Recipe:
             raise ReachcostError(
                 f"recipe: expectile is {self.expectile}: give 0.5 for the mean, or another between 0 and 1"
             )
-        for name, choices in (
-            ("schedule", ("constant", "one-cycle")),
-            ("loss", ("regression", "ranking")),
-            ("head", tuple(KINDS)),
-        ):
+        known = {"schedule": ("constant", "one-cycle"), "loss": ("regression", "ranking"), "head": (*KINDS,)}
+        for name, choices in known.items():
             if getattr(self, name) not in choices:
                 custom = ", or import the module that registers yours" if name == "head" else ""
                 raise ReachcostError(
@@ -178,8 +166,7 @@ class Recipe:
 
     def losses(self, predicted: Tensor, target: Tensor) -> Tensor:
         """Loss of each scaled prediction [P] against its scaled label [P]."""
-        if self.loss == "ranking":
-            # The logistic loss of the order of each pair and its neighbour in the batch.
+        if self.loss == "ranking":  # the logistic loss of the order of each pair and its neighbour in the batch
             sign = torch.sign(target - target.roll(1))
             return functional.softplus(-sign * (predicted - predicted.roll(1)))
         loss = functional.smooth_l1_loss(predicted, target, reduction="none")

@@ -52,13 +52,7 @@ class PairHead(LearnedHead):
 
 
 class EmbeddingHead(LearnedHead):
-    """An MLP on [e + f, |e - f|] of linear embeddings e and f of size `embedding`. Symmetric by construction.
-
-    >>> head = EmbeddingHead(latent_dim=10, hidden=16)
-    >>> z, goal = torch.randn(4, 256, 10), torch.randn(4, 1, 10)
-    >>> torch.equal(head(z, goal), head(goal, z))
-    True
-    """
+    """An MLP on [e + f, |e - f|] of linear embeddings e and f of size `embedding`. Symmetric by construction."""
 
     kind = "embedding"
 
@@ -80,11 +74,7 @@ class EmbeddingHead(LearnedHead):
 
 
 class LinearHead(LearnedHead):
-    """An affine function of the absolute difference |z - g|.
-
-    >>> LinearHead(latent_dim=10)(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
-    torch.Size([4, 256])
-    """
+    """An affine function of the absolute difference |z - g|."""
 
     kind = "linear"
 
@@ -98,12 +88,7 @@ class LinearHead(LearnedHead):
 
 
 class MahalanobisHead(LearnedHead):
-    """A diagonal Mahalanobis distance: the root of positively weighted squared differences.
-
-    >>> head = MahalanobisHead(latent_dim=10)
-    >>> head(torch.ones(3, 10), torch.ones(10)).max().item() < 1
-    True
-    """
+    """A diagonal Mahalanobis distance: the root of positively weighted squared differences."""
 
     kind = "mahalanobis"
 
@@ -119,14 +104,8 @@ class MahalanobisHead(LearnedHead):
 class BudgetHead(LearnedHead):
     """The probability that a goal is reached within 1, 2, ... K times `scale` steps (the idea of RC-aux).
 
-    The cost is the expected number of steps, at most the largest budget. Each budget multiplies the probability of a
-    miss by a predicted factor, so the probability of reaching the goal never decreases with the budget.
-
-    Args:
-        latent_dim: D.
-        budgets: Number of budgets, K.
-        hidden: Width of the two hidden layers.
-        scale: Steps from one budget to the next.
+    The cost is the expected number of steps, at most the largest budget. Each of the K budgets multiplies the
+    probability of a miss by a predicted factor, so a larger budget never makes reaching the goal less probable.
 
     >>> head = BudgetHead(latent_dim=10, budgets=4, hidden=16, scale=5.0)
     >>> z, goal = torch.randn(2, 6, 10), torch.randn(2, 1, 10)

@@ -20,7 +20,7 @@ FORMAT = "reachcost-head/1"
 
 
 def save_head(head: LearnedHead, directory: str | Path) -> None:
-    """Save the head as a new directory, all files or none. Refuses a head that `load_head` could not load."""
+    """Save the head as a new directory, all files or none. A head that `load_head` could not load is refused."""
     require_type(head, LearnedHead, "head", "give the result of rc.fit or rc.repair")
     with new_directory(Path(directory)) as partial:
         write_head(head, partial)
@@ -36,9 +36,8 @@ def write_head(head: LearnedHead, directory: Path) -> None:
 def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
     """Load a head that `save_head` wrote, bit for bit, after checking both files.
 
-    Args:
-        directory: Directory of the head, or `hf://user/name`, optionally with `@revision`, on the Hugging Face Hub.
-        hub: Client for the Hub; None for the default.
+    The directory may be `hf://user/name`, optionally with `@revision`, on the Hugging Face Hub. `hub` is the client for
+    the Hub; None for the default.
     """
     require_type(directory, str | Path, "directory", "give the directory of a saved head, or hf://user/name")
     repo = Repository.of(directory)

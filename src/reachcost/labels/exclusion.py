@@ -35,11 +35,7 @@ ROUNDINGS.append(("float16", lambda states: states.astype(np.float16)))
 
 
 class Exclusion:
-    """The pairs and episodes of some logs that evaluation sets exclude from training.
-
-    Args:
-        logs: The logs.
-        exclude: One evaluation set, several or none.
+    """The pairs and episodes of some logs that one evaluation set, several or none exclude from training.
 
     Attributes:
         sets: The evaluation sets.
@@ -132,15 +128,12 @@ def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, .
 
 
 class LoggedStates:
-    """The different states of logs.
-
-    Attributes:
-        numbers: Number of the state of each row [R]; equal states have equal numbers.
-    """
+    """The different states of logs, numbered."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs, self._states = logs, logs.columns["state"]
         self._keys, self.numbers = np.unique(self._keys_of(self._states), return_inverse=True)
+        """Number of the state of each row [R]; equal states have equal numbers."""
 
     def pair_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """A number for pairs of state numbers [P], [P] in either order; negative if a state is missing (-1)."""

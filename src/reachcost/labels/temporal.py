@@ -50,8 +50,7 @@ class TemporalPairs(Pairs):
 
     Args:
         latents: Encoded logs.
-        count: Number of training pairs.
-        validation: Number of validation pairs.
+        count, validation: Number of training pairs and of validation pairs.
         sampling: `balanced` (all gaps equally frequent), `random-rows` or `mostly-endpoints`.
         max_gap: The largest gap of balanced pairs; None for any.
         rows: Number of random log rows to pair; None for all.
