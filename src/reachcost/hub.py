@@ -14,8 +14,6 @@ from reachcost.heads import storage as heads
 from reachcost.heads.base import LearnedHead
 from reachcost.worldmodels import loading as worldmodels
 
-__all__ = ["push"]
-
 
 def push(
     source: str | Path, repo: str, *, private: bool = False, license: str | None = None, hub: Hub | None = None
@@ -54,7 +52,7 @@ def push(
 
 
 def _head_card(head: LearnedHead, repo: str, loading: str) -> str:
-    """The README of a head, with facts of its record."""
+    """The README of a head, with facts from its record."""
     record = head.record
     pairs, recipe = record.get("pairs", {}), record.get("recipe", {})
     model, exclusion = pairs.get("model", {}), pairs.get("exclusion", {})
@@ -64,7 +62,6 @@ def _head_card(head: LearnedHead, repo: str, loading: str) -> str:
         "world model": model.get("name"),
         "sha256 of the world model": model.get("sha256"),
         "labels": pairs.get("labels"),
-        "sampling of pairs": pairs.get("sampling"),
         "pairs per epoch": pairs.get("train_pairs"),
         "epochs": recipe.get("epochs"),
         "seed": record.get("seed"),
@@ -93,7 +90,7 @@ control that must fail), `oracle` labels are true distances. Loading runs no cod
 
 
 def _world_model_card(directory: Path, loading: str) -> str:
-    """The card that training wrote, without its front matter, and the line that loads the model."""
+    """The README that training wrote, without its front matter, and the line that loads the model."""
     path = directory / "README.md"
     written = path.read_text(encoding="utf-8") if path.is_file() else "# A world model of reachcost\n"
     card = re.sub(r"\A---\n.*?\n---\n", "", written, flags=re.DOTALL)

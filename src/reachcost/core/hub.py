@@ -30,9 +30,16 @@ class Hub(Protocol):
 class HuggingFace:
     """The Hugging Face Hub; writing and private repositories need the token of `hf auth login`."""
 
+    def __init__(self) -> None:
+        try:
+            import huggingface_hub
+        except ImportError as error:
+            raise ReachcostError("the Hugging Face Hub needs its client: pip install 'reachcost[hub]'") from error
+        self._client: Any = huggingface_hub
+
     def upload(self, folder: Path, repo: str, private: bool) -> None:
         """Upload the files of a folder to a repository, created if needed."""
-        api = _client().HfApi()
+        api = self._client.HfApi()
         api.create_repo(repo, private=private or None, exist_ok=True)  # None: the default of the owner
         if private and not api.repo_info(repo).private:
             raise ReachcostError(f"{repo} exists already and is public: choose another name, or leave out --private")
@@ -40,7 +47,7 @@ class HuggingFace:
 
     def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
         """A directory of the hub's cache."""
-        return Path(_client().snapshot_download(repo, allow_patterns=list(names), revision=revision))
+        return Path(self._client.snapshot_download(repo, allow_patterns=list(names), revision=revision))
 
 
 class Repository(NamedTuple):
@@ -98,11 +105,3 @@ def require_name(text: str) -> str:
     if not is_name(text):
         raise ReachcostError(f"{text!r} is not a name on the hub: give user/name")
     return text
-
-
-def _client() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise ReachcostError("the Hugging Face Hub needs its client: pip install 'reachcost[hub]'") from error
-    return huggingface_hub

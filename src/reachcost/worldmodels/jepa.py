@@ -181,12 +181,9 @@ class JepaWorldModel:
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
         """Predict the latents that follow N latents [N, D] after one action block each [N, A] -> [N, D]."""
         groups = zip(latents.to(self.device).split(GROUP), self._clamped(blocks).split(GROUP), strict=True)
-
-        def follow(group: tuple[Tensor, Tensor]) -> Tensor:
-            return predicted_path(self.parts, group[0][:, None], group[1][:, None])[-1]
-
         with self._precision():
-            return torch.cat(parallel_map(follow, groups))
+            following = parallel_map(lambda pair: predicted_path(self.parts, *(x[:, None] for x in pair))[-1], groups)
+        return torch.cat(following)
 
     def _precision(self) -> AbstractContextManager[Any]:
         return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
@@ -200,18 +197,20 @@ class JepaWorldModel:
             if not isinstance(given, Tensor) or given.dtype != torch.float32:
                 found = given.dtype if isinstance(given, Tensor) else type(given).__name__
                 raise ReachcostError(f"rollout: {name} is {found}: give a torch.Tensor of float32")
-        frames_given = context.shape[1] if context.ndim == 3 else 0
-        if context.ndim != 3 or context.shape[2] != self.latent_dim or not 1 <= frames_given <= self.history:
-            raise ReachcostError(
-                f"rollout: context is {tuple(context.shape)}: give latents [B, T, D = {self.latent_dim}] of T = 1 to "
-                f"{self.history} frames, for one frame encode(...)[:, None]"
+        if context.ndim != 3 or context.shape[2] != self.latent_dim or not 1 <= context.shape[1] <= self.history:
+            remedy = f"give latents [B, T, D = {self.latent_dim}] of T = 1 to {self.history} frames"
+            raise ReachcostError(f"rollout: context is {tuple(context.shape)}: {remedy}, as encode(...)[:, None]")
+        batch, frames, _ = context.shape
+        if (
+            actions.ndim != 4
+            or len(actions) != batch
+            or actions.shape[2] < frames
+            or actions.shape[3] != self.action_dim
+        ):
+            remedy = (
+                f"give standardised blocks [B = {batch}, S, H, A = {self.action_dim}], as `blocks(actions)` returns"
             )
-        blocks = actions.shape[2] if actions.ndim == 4 else 0
-        if len(actions) != len(context) or blocks < frames_given or actions.shape[3] != self.action_dim:
-            raise ReachcostError(
-                f"rollout: actions are {tuple(actions.shape)}: give standardised blocks [B = {len(context)}, S, H, A = "
-                f"{self.action_dim}], {self.actions.length} steps each, as `blocks(actions)` returns"
-            )
+            raise ReachcostError(f"rollout: actions are {tuple(actions.shape)}: {remedy}")
 
     def blocks(self, actions: np.ndarray) -> Tensor:
         """Environment actions [..., length, a] as action blocks [..., A] of this model."""

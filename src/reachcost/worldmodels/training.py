@@ -224,29 +224,18 @@ def restore_state(training: Training, path: Path) -> tuple[Curve, dict[str, Tens
     try:
         state = torch.load(io.BytesIO(read_with_checksum(path)), weights_only=True, map_location=training.plan.device)
         _require_origin(path, state["origin"], training.origin)
-        _restore(training, state)
+        training.parts.load_state_dict(state["best"])  # to check that they fit
+        training.parts.load_state_dict(state["parts"])
+        training.enter(int(state["curve"][-1]["step"]))
+        if training.phase.inverse is not None:
+            training.phase.inverse.load_state_dict(state["inverse"])
+        training.phase.optimizer.load_state_dict(state["optimizer"])
+        return state["curve"], state["best"]
     except ReachcostError:
         raise
     except Exception as error:  # torch raises many kinds of exceptions for other files
         reason = str(error).partition("\n")[0]
         raise ReachcostError(f"{path} is not a complete training state ({reason}): remove it to start again") from error
-    return state["curve"], state["best"]
-
-
-def _restore(training: Training, state: dict[str, Any]) -> None:
-    for point in state["curve"]:
-        if not all(isinstance(point[name], int | float) for name in ("step", "one_step", "rollout", "seconds")):
-            raise TypeError("its curve does not hold numbers")
-    training.parts.load_state_dict(state["best"])  # to check that they fit
-    training.parts.load_state_dict(state["parts"])
-    training.enter(int(state["curve"][-1]["step"]))
-    if training.phase.inverse is not None:
-        training.phase.inverse.load_state_dict(state["inverse"])
-    optimizer = training.phase.optimizer
-    optimizer.load_state_dict(state["optimizer"])
-    for weight, moments in optimizer.state.items():
-        if any(moment.ndim and moment.shape != weight.shape for moment in moments.values()):
-            raise ValueError("its optimiser belongs to other weights")
 
 
 def _require_origin(path: Path, recorded: dict[str, Any], origin: dict[str, Any]) -> None:
