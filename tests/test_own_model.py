@@ -90,61 +90,59 @@ def test_actions_are_clamped_and_converted_to_units(logs: rc.Logs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "named"),
+    ("model", "arguments", "named"),
     [
-        (lambda logs: made(Walk(), logs), "length=5"),
-        (lambda logs: made(Walk(), logs, 3), "length=5"),
-        (lambda logs: made(Walk(), logs, 0), "length"),
-        (lambda logs: made(Walk(), logs, 2.5), "length"),
-        (lambda logs: made(Walk(), "logs.h5"), "logs.h5"),
-        (lambda logs: made(Walk(), logs, 5, units="raw"), "units is 'raw'"),
-        (lambda logs: made(Walk, logs, 5), "the class Walk"),
-        (lambda logs: made(nn.Linear(2, 2), logs, 5), "latent_dim"),
-        (lambda logs: made(made(Walk(), logs, 5), logs, 5), "already has `actions`"),
-        (lambda logs: made(Walk(), _flat(logs), 5), "'action'"),
+        (Walk(), (), "length=5"),
+        (Walk(), (3,), "length=5"),
+        (Walk(), (2.5,), "length"),
+        (Walk(), (5, "raw"), "units is 'raw'"),
+        (Walk, (5,), "the class Walk"),
+        (nn.Linear(2, 2), (5,), "latent_dim"),
     ],
 )
-def test_wrong_arguments_are_refused(logs: rc.Logs, make: Callable[[rc.Logs], Any], named: str) -> None:
+def test_wrong_arguments_are_refused(logs: rc.Logs, model: Any, arguments: tuple[Any, ...], named: str) -> None:
+    options = dict(zip(("length", "units"), arguments, strict=False))
     with pytest.raises(ReachcostError, match=named):
-        make(logs)
+        made(model, logs, **options)
 
 
-def _flat(logs: rc.Logs) -> rc.Logs:
-    return rc.Logs({"action": np.asarray(logs.columns["action"])[:, 0]}, logs.lengths)
+def test_wrong_logs_are_refused(logs: rc.Logs) -> None:
+    flat = rc.Logs({"action": np.asarray(logs.columns["action"])[:, 0]}, logs.lengths)
+    for model, given, named in (
+        (Walk(), "logs.h5", "logs.h5"),
+        (Walk(), flat, "'action'"),
+        (made(Walk(), logs, 5), logs, "actions"),
+    ):
+        with pytest.raises(ReachcostError, match=named):
+            made(model, given, 5)
 
 
 def test_a_model_without_actions_is_refused_with_the_line_to_add(world: TwoRoom, goals: rc.EvaluationSet) -> None:
-    costs = {"raw": rc.LatentMSE()}
-    line = r"rc.with_actions\(model, logs, length="
-    for call in (
-        lambda: rc.control(world, Walk(), costs, goals, SHORT),
-        lambda: rc.control(world, Walk(), costs, goals, rc.planning.RandomPolicy()),
-        lambda: rc.sasc(world, Walk(), costs, goals),
-        lambda: rc.sasc(world, Walk(), costs, goals, np.zeros((4, 5, 2, 10), np.float32)),
+    costs, pools = {"raw": rc.LatentMSE()}, np.zeros((4, 5, 2, 10), np.float32)
+    for length, call in (
+        (5, lambda: rc.control(world, Walk(), costs, goals, SHORT)),
+        (5, lambda: rc.control(world, Walk(), costs, goals, rc.planning.RandomPolicy())),
+        (5, lambda: rc.sasc(world, Walk(), costs, goals)),
+        (5, lambda: rc.sasc(world, Walk(), costs, goals, pools)),
+        (3, lambda: require_actions(world, Walk(3))),
     ):
-        with pytest.raises(ReachcostError, match=line + "5"):
+        with pytest.raises(ReachcostError, match=rf"rc.with_actions\(model, logs, length={length}"):
             call()
-    with pytest.raises(ReachcostError, match=line + "3"):
-        require_actions(world, Walk(3))
 
 
 def test_blocks_that_do_not_fit_the_task_are_refused(world: TwoRoom, task: TopoNav, model: ExactTopoNav) -> None:
-    def own(blocks: object, action_dim: int) -> Any:
-        walk: Any = Walk()
-        walk.actions, walk.action_dim = blocks, action_dim
-        return walk
-
     narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match="actions of tworoom have 2"):
-        require_actions(world, own(narrow, 5))
-    with pytest.raises(ReachcostError, match="blocks of 5"):
-        require_actions(world, own(narrow, 10))
-    with pytest.raises(ReachcostError, match="ActionBlocks"):
-        require_actions(world, own(5, 10))
-    with pytest.raises(ReachcostError, match="has action blocks"):
-        require_actions(task, own(narrow, 5))
-    with pytest.raises(ReachcostError, match="action_dim 10"):
-        require_actions(task, Walk())
+    for given, blocks, size, named in (
+        (world, narrow, 5, "actions of tworoom have 2"),
+        (world, narrow, 10, "blocks of 5"),
+        (world, 5, 10, "ActionBlocks"),
+        (task, narrow, 5, "has action blocks"),
+        (task, None, 10, "action_dim 10"),
+    ):
+        walk: Any = Walk()
+        walk.actions, walk.action_dim = blocks, size
+        with pytest.raises(ReachcostError, match=named):
+            require_actions(given, walk)
     assert require_actions(task, model) is None
 
 
@@ -196,10 +194,7 @@ def test_a_wrong_shape_is_reported_with_the_model(
             return change(found) if method == "rollout" else found
 
     model, costs = rc.with_actions(Wrong(), logs, 5), {"raw": rc.LatentMSE()}
-    for call in (
-        lambda: rc.control(world, model, costs, goals, SHORT),
-        lambda: rc.sasc(world, model, costs, goals),
-    ):
+    for call in (lambda: rc.control(world, model, costs, goals, SHORT), lambda: rc.sasc(world, model, costs, goals)):
         with pytest.raises(ReachcostError, match=rf"`{method}` of the world model Wrong"):
             call()
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -106,45 +105,22 @@ assert rc.load_world_model("hf://me/my-lewm").fingerprint == rc.load_world_model
 assert main(["push", "{LEWM}", "me/my-lewm"]) == 0
 assert rc.load_world_model("hf://me/my-lewm@main").card["source"] == "hf://me/my-lewm@main"
 assert main(["check", "hf://me/nothing"]) == 1
-"""
-
-
-ASKED_TOO_LATE = f"""
 assert main(["push", "{LEWM}", "me/open"]) == 0
 assert main(["push", "{LEWM}", "me/open", "--private"]) == 1
 """
 
 
-class Ran(NamedTuple):
-    """Outcome of a program with the real client."""
-
-    hub: Path
-    said: str
-    warned: str
-
-
-@pytest.fixture(scope="module")
-def with_the_real_client(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Run a program whose hub is a local server; both parts in one process, as it takes seconds to start."""
-    place = tmp_path_factory.mktemp("client")
-    own = {"HF_HOME": str(place / "home"), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
-    with serve(place / "hub") as address:
-        environment = {**os.environ, **own, "HF_ENDPOINT": address}
-        command = [sys.executable, "-W", "ignore", "-c", ROUND_TRIP + ASKED_TOO_LATE]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+def test_the_real_client_uploads_and_downloads(tmp_path: Path) -> None:
+    """With a local server as its hub, in a separate process."""
+    hub, own = tmp_path / "hub", {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "hf_test"}
+    with serve(hub) as address:
+        own |= {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1", "HF_ENDPOINT": address}
+        command = [sys.executable, "-W", "ignore", "-c", ROUND_TRIP]
+        ran = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    return Ran(place / "hub", ran.stdout, ran.stderr)
-
-
-def test_the_real_client_uploads_and_downloads(with_the_real_client: Ran) -> None:
-    hub, said, warned = with_the_real_client
-    assert 'rc.load_world_model("hf://me/my-lewm")' in said
-    assert "RepositoryNotFoundError" in warned
+    assert 'rc.load_world_model("hf://me/my-lewm")' in ran.stdout
+    assert "RepositoryNotFoundError" in ran.stderr
+    assert "me/open exists already" in ran.stderr  # and it is public
     stored = hub / "me" / "my-lewm"
     assert sorted(path.name for path in stored.iterdir()) == ["README.md", "config.json", "weights.safetensors"]
     assert (hub / "me" / "my-lewm.private").read_text() == "true"
-
-
-@pytest.mark.slow
-def test_private_files_are_not_pushed_to_a_public_repository(with_the_real_client: Ran) -> None:
-    assert "me/open exists already" in with_the_real_client.warned

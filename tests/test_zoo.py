@@ -143,11 +143,6 @@ def test_the_check_command_uses_frames_of_the_task(capsys: pytest.CaptureFixture
     assert "unknown task 'maze': choose one of tworoom, toponav" in capsys.readouterr().err
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
-        load_world_model("lewm-threeroom")
-
-
 def test_a_directory_with_a_published_name_is_loaded_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -174,9 +169,7 @@ def test_the_architecture_is_part_of_the_fingerprint() -> None:
         (torch.zeros(2, 192), torch.zeros(2, 7, 5, 10), "D = 192"),
         (torch.zeros(2, 1, 8), torch.zeros(2, 7, 5, 10), "D = 192"),
         (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 2), "A = 10"),
-        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 1), "A = 10"),
-        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 5, 2), "H, A = 10"),
-        (torch.zeros(2, 1, 192), torch.zeros(7, 5, 10), "H, A = 10"),
+        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 5, 2), "A = 10"),
         (torch.zeros(2, 1, 192), torch.zeros(3, 7, 5, 10), "B = 2"),
         (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 10).double(), "float32"),
         (torch.zeros(2, 1, 192), np.zeros((2, 7, 5, 10), np.float32), "ndarray"),
@@ -187,6 +180,8 @@ def test_a_rollout_reports_the_required_shapes(context: Tensor, actions: Any, na
         load_world_model("lewm-tworoom-3072").rollout(context, actions)
 
 
-def test_a_missing_device_is_reported() -> None:
+def test_an_unknown_name_or_device_is_reported() -> None:
+    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
+        load_world_model("lewm-threeroom")
     with pytest.raises(ReachcostError, match="quantum"):
         load_world_model("lewm-tworoom-3072", device="quantum")

@@ -75,13 +75,9 @@ def test_costs_are_those_of_our_own_planner(lewm: JepaWorldModel, head: LearnedH
     pool = torch.randn(3, 7, HORIZON, 10, generator=torch.Generator().manual_seed(0))
     context, goal = (lewm.encode(task.observe(states)) for states in (goals.starts, goals.goals))
     terminal = lewm.rollout(context[:, None], pool)
-    ours = {
-        None: HeadCost(head)(terminal, goal),
-        0.5: HybridCost(LatentMSE(), HeadCost(head), weight=0.5)(terminal, goal),
-    }
-    for weight, expected in ours.items():
+    for weight, cost in ((None, HeadCost(head)), (0.5, HybridCost(LatentMSE(), HeadCost(head), weight=0.5))):
         theirs = RepairedModel(SwmModel(lewm), head, weight).get_cost(info(3, 7), pool)
-        assert torch.allclose(theirs, expected, rtol=1e-3, atol=1e-2)
+        assert torch.allclose(theirs, cost(terminal, goal), rtol=1e-3, atol=1e-2)
     raw = SwmModel(lewm).get_cost(info(3, 7), pool)
     assert torch.allclose(raw, lewm.latent_dim * LatentMSE()(terminal, goal), rtol=1e-3, atol=1e-2)
 
@@ -89,11 +85,11 @@ def test_costs_are_those_of_our_own_planner(lewm: JepaWorldModel, head: LearnedH
 @pytest.mark.parametrize("samples", [3, 4])
 def test_each_episode_is_scored_against_its_own_goal(lewm: JepaWorldModel, head: LearnedHead, samples: int) -> None:
     pool = torch.randn(4, samples, HORIZON, 10, generator=torch.Generator().manual_seed(1))
-    model = RepairedModel(SwmModel(lewm), head)
-    together = model.get_cost(info(4, samples), pool)
+    model, given = RepairedModel(SwmModel(lewm), head), info(4, samples)
+    together = model.get_cost(given, pool)
     for episode in range(4):
-        alone = {key: value[episode : episode + 1] for key, value in info(4, samples).items()}
-        assert torch.allclose(model.get_cost(alone, pool[episode : episode + 1]), together[[episode]], rtol=1e-4)
+        alone = {key: value[[episode]] for key, value in given.items()}
+        assert torch.allclose(model.get_cost(alone, pool[[episode]]), together[[episode]], rtol=1e-4)
 
 
 def test_the_dictionary_is_not_changed_and_stale_latents_are_ignored(
@@ -118,32 +114,29 @@ def test_statistics_of_the_hybrid_carry_no_gradient() -> None:
 
 
 def test_wrong_arguments_are_refused(head: LearnedHead, lewm: JepaWorldModel) -> None:
-    objective = ReachObjective(head)
-    with pytest.raises(ReachcostError, match="predicted_emb is NoneType"):
-        objective({})
-    with pytest.raises(ReachcostError, match="D = 192"):
-        objective({"predicted_emb": torch.zeros(2, 3, 1, 24)})
-    with pytest.raises(ReachcostError, match="dimension 24"):
-        RepairedModel(SwmModel(lewm), PairHead(24, hidden=8))
-    wrong: Any = HeadCost(head)
-    with pytest.raises(ReachcostError, match="HeadCost"):
-        RepairedModel(SwmModel(lewm), wrong)
-    for model in (lewm, RepairedModel(SwmModel(lewm), head)):
-        with pytest.raises(ReachcostError, match="SwmModel"):
-            RepairedModel(cast(Any, model), head)
-    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
-        SwmModel(cast(Any, "lewm-tworoom-3072"))
-    floats = torch.zeros(1, 1, 1, 64, 64, 3)
-    with pytest.raises(ReachcostError, match="uint8"):
-        SwmModel(lewm).get_cost({"pixels": floats, "goal": floats}, torch.zeros(1, 1, 5, 10))
-    with pytest.raises(ReachcostError, match="goal_emb is missing"):
-        objective({"predicted_emb": torch.zeros(2, 3, 1, 192)})
+    objective, raw = ReachObjective(head), SwmModel(lewm)
+    repaired, wrong = RepairedModel(raw, head), cast(Any, "lewm-tworoom-3072")
     frames = torch.zeros(1, 1, 1, 64, 64, 3, dtype=torch.uint8)
-    for model in (SwmModel(lewm), RepairedModel(SwmModel(lewm), head)):
-        with pytest.raises(ReachcostError, match="'goal'"):
-            model.get_cost({"pixels": frames}, torch.zeros(1, 1, 5, 10))
-        with pytest.raises(ReachcostError, match="action_block=5"):
-            model.get_cost({"pixels": frames, "goal": frames}, torch.zeros(1, 1, 5, 2))
+    given, pool = {"pixels": frames, "goal": frames}, torch.zeros(1, 1, 5, 10)
+    floats = {name: frame.float() for name, frame in given.items()}
+    cases: list[tuple[str, Callable[[], object]]] = [
+        ("predicted_emb is NoneType", lambda: objective({})),
+        ("D = 192", lambda: objective({"predicted_emb": torch.zeros(2, 3, 1, 24)})),
+        ("goal_emb is missing", lambda: objective({"predicted_emb": torch.zeros(2, 3, 1, 192)})),
+        ("weight is nan", lambda: ReachObjective(head, weight=float("nan"))),
+        ("dimension 24", lambda: RepairedModel(raw, PairHead(24, hidden=8))),
+        ("HeadCost", lambda: RepairedModel(raw, cast(Any, HeadCost(head)))),
+        ("SwmModel", lambda: RepairedModel(cast(Any, lewm), head)),
+        ("SwmModel", lambda: RepairedModel(repaired, head)),
+        ("lewm-tworoom-3072", lambda: SwmModel(wrong)),
+        ("uint8", lambda: raw.get_cost(floats, pool)),
+        ("float32", lambda: SwmModel(lewm).half().get_cost(given, pool)),
+        *(("'goal'", lambda model=model: model.get_cost({"pixels": frames}, pool)) for model in (raw, repaired)),
+        *(("action_block=5", lambda model=model: model.get_cost(given, pool[..., :2])) for model in (raw, repaired)),
+    ]
+    for named, call in cases:
+        with pytest.raises(ReachcostError, match=named):
+            call()
 
 
 SOLVERS: dict[str, dict[str, Any]] = {
@@ -228,8 +221,6 @@ def test_a_hybrid_of_one_candidate_is_refused(lewm: JepaWorldModel, head: Learne
     solver = solvers.GradientSolver(RepairedModel(SwmModel(lewm), head, weight=1.0), n_steps=2)
     with pytest.raises(ReachcostError, match="num_samples"):
         configured(solver, 1).solve(info(1))
-    with pytest.raises(ReachcostError, match="weight is nan"):
-        ReachObjective(head, weight=float("nan"))
 
 
 def test_plans_use_a_frozen_copy_of_the_model(lewm: JepaWorldModel, head: LearnedHead) -> None:
@@ -238,8 +229,6 @@ def test_plans_use_a_frozen_copy_of_the_model(lewm: JepaWorldModel, head: Learne
     assert torch.equal(model.train().get_cost(info(2, 3), pool), before)
     model.to("meta")
     assert lewm.encode(TwoRoom().observe(four_goals().starts)).isfinite().all()
-    with pytest.raises(ReachcostError, match="float32"):
-        SwmModel(lewm).half().get_cost(info(2, 3), pool)
 
 
 class TheirNumbers:
@@ -295,17 +284,15 @@ def test_episodes_have_the_budget_of_the_set_or_of_the_task(
 
 
 def test_unsupported_worlds_and_options_are_refused(lewm: JepaWorldModel) -> None:
-    model, grid = SwmModel(lewm), TopoNav()
-    with pytest.raises(ReachcostError, match="toponav"):
-        evaluate_in_world(grid, model, lewm.actions, grid.evaluation_set())
-    with pytest.raises(ReachcostError, match="execute='best'"):
-        evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), CEM(execute="best"))
-    for planner, option in ((CEM(shrink=True), "shrink=True"), (CEM(correlation=0.5), "correlation=0.5")):
-        with pytest.raises(ReachcostError, match=f"has no {option}"):
-            evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), planner)
-    moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
-    with pytest.raises(ReachcostError, match=r"49.0.*150.0"):
-        evaluate_in_world(moved, model, lewm.actions, four_goals())
+    grid, moved = TopoNav(), TwoRoom(Layout(doors=((150.0, 14.0),)))
+    for task, goals, planner, named in (
+        (grid, grid.evaluation_set(), None, "toponav"),
+        (moved, four_goals(), None, r"49.0.*150.0"),
+        (TwoRoom(), four_goals(), CEM(execute="best"), "execute='best'"),
+        (TwoRoom(), four_goals(), CEM(correlation=0.5), "correlation=0.5"),
+    ):
+        with pytest.raises(ReachcostError, match=named):
+            evaluate_in_world(task, SwmModel(lewm), lewm.actions, goals, planner)
 
 
 @runtime_checkable
@@ -358,25 +345,17 @@ def test_constraints_of_the_model_are_used(lewm: JepaWorldModel, head: LearnedHe
 @pytest.mark.parametrize("family", ["lewm", "pldm"])
 def test_a_model_of_theirs_is_repaired(family: str) -> None:
     """Small LeWM and PLDM of theirs: their cost crashes with several episodes, ours does not."""
-    theirs, pool = real_model(config_tree(family)), torch.randn(3, 5, 4, 10, requires_grad=True)
+    theirs, pool = real_model(config_tree(family)), torch.randn(3, 5, 4, 10)
     frames = torch.rand(2, 3, 1, 1, 3, SIZE, SIZE).expand(2, 3, 5, 1, 3, SIZE, SIZE)
     given = {"pixels": frames[0], "goal": frames[1], "action": torch.zeros(3, 5, 1, 10)}
     with pytest.raises(RuntimeError):
         theirs.get_cost(dict(given), pool)
     model = RepairedModel(theirs, PairHead(24, hidden=8), weight=1.0)
     costs = model.get_cost(given, pool)
-    assert costs.shape == (3, 5)
-    (gradient,) = torch.autograd.grad(costs[0, 0], pool, retain_graph=True)
-    assert gradient[0, 0].abs().sum() > 0
-    assert gradient[1:].abs().sum() == 0
     assert set(given) == {"pixels", "goal", "action"}
     for episode in range(3):
         alone = {key: value[episode : episode + 1] for key, value in given.items()}
         assert torch.allclose(model.get_cost(alone, pool[episode : episode + 1]), costs[[episode]], atol=1e-4)
-    solver = solvers.CEMSolver(cast(Any, model), batch_size=3, num_samples=5, n_steps=2, topk=2)
-    with silence():
-        plan = configured(solver, 3, horizon=4).solve({key: value[:, 0] for key, value in given.items()})["actions"]
-    assert plan.shape == (3, 4, 10)
     longer = {**given, "pixels": torch.cat([torch.rand_like(frames[0]), frames[0]], dim=2)}
     assert torch.allclose(model.get_cost(longer, pool), costs, atol=1e-4)  # plans from the newest of several frames
 

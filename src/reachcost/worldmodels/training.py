@@ -229,7 +229,11 @@ def restore_state(training: Training, path: Path) -> tuple[Curve, dict[str, Tens
         training.enter(int(state["curve"][-1]["step"]))
         if training.phase.inverse is not None:
             training.phase.inverse.load_state_dict(state["inverse"])
-        training.phase.optimizer.load_state_dict(state["optimizer"])
+        optimizer = training.phase.optimizer
+        optimizer.load_state_dict(state["optimizer"])
+        for weight, moments in optimizer.state.items():  # other shapes would end the process
+            if any(moment.ndim and moment.shape != weight.shape for moment in moments.values()):
+                raise ValueError("its optimiser belongs to other weights")
         return state["curve"], state["best"]
     except ReachcostError:
         raise
