@@ -1,4 +1,4 @@
-"""The table of label sources: worlds of studies and of the suite become places, and methods become rows."""
+"""The tables of label sources and of rollouts: worlds with their records, and methods as rows."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ def test_every_method_that_learns_has_settings() -> None:
 def test_a_row_has_all_episodes_and_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place.of_study(STUDIES["toponav"])
     monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
-    assert len(place.goals) == EPISODES
-    assert len(place.excluded[1]) > EPISODES  # the full set is excluded from training
-    for name in ("raw", *BOUNDS):
-        lines = [method_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
-        assert lines[0] == lines[1]
-        assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
-        assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
-    assert method_row(Recording(STUDY, tmp_path), "toponav", "raw", {"raw": "other"}).cost == "other"
-    config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
     subset, full = place.excluded
+    assert len(subset) == len(place.goals) == EPISODES < len(full)  # the full set is excluded from training
+    for name in ("raw", *BOUNDS):
+        row, again = (method_row(Recording(STUDY, tmp_path), "toponav", name, {"raw": "other"}) for _ in range(2))
+        assert row == again
+        assert (row.model, row.n, row.cost) == ("toponav", EPISODES, "other" if name == "raw" else name)
+        assert {"rho_geo", "operations"} & {*row.ours} == ({"rho_geo", "operations"} if name == "raw" else set())
+    config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
     assert config["evaluation_set_sha256"] == subset.fingerprint
     assert config["full_set_sha256"] == full.fingerprint
 
@@ -46,12 +44,14 @@ def test_planners_of_one_place_share_its_head_and_record(tmp_path: Path, monkeyp
     monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
     small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
     monkeypatch.setattr(budget, "planners", lambda own: small)
-    lines = [budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2)]
-    assert lines[0] == lines[1]
-    assert [line.setting for line in lines[0]] == [*small, "", ""]
-    assert [line.n for line in lines[0]] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
+    rows, again = (budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2))
+    assert rows == again
+    assert [row.setting for row in rows] == [*small, "", ""]
+    assert [row.n for row in rows] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
     config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
-    assert config["evaluation_set_sha256"] == place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
+    goals = place_of(Recording(STUDY, tmp_path), "open").goals
+    assert config["evaluation_set_sha256"] == goals.fingerprint
+    assert goals.name == "report"
 
 
 def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
@@ -63,9 +63,3 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
         assert all(0.06 <= share <= 0.0625 for share in shares[:-1])
         assert 0.12 <= shares[-1] <= 0.125
         assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
-
-
-def test_a_world_of_the_suite_reports_one_set_and_excludes_both(tmp_path: Path) -> None:
-    place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
-    assert [one.name for one in place.excluded] == ["report", "tune"]
-    assert place.goals.name == "report"
