@@ -1,4 +1,4 @@
-"""The study of the suite: its packages are required first, and verdicts are counted as its notes say."""
+"""The study of the suite: its packages are required first, and verdicts are counted as its notes describe."""
 
 from __future__ import annotations
 
@@ -31,11 +31,6 @@ def test_missing_packages_are_refused_before_anything_runs(tmp_path: Path, monke
         with pytest.raises(ReachcostError, match="mujoco"):
             begin()
     assert not (tmp_path / "out").exists()
-
-
-def test_tuned_worlds_are_a_part_of_the_suite() -> None:
-    assert {*TUNED} < {*suite()}
-    assert "hill" not in TUNED
 
 
 def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +75,7 @@ def test_shares_are_over_held_back_worlds_and_separate_harmless_faults() -> None
     ]
     rows = [row.as_json() for row in summary_rows(found, TUNED)]
     shares = {(row["cost"], row["setting"]): row for row in rows if row["model"] == "held-back worlds"}
+    assert {*TUNED} < {*suite()}
     assert shares["all", "simulator"]["ours"] == {"right": 75, "wrong": 25, "cannot_tell": 0}
     assert shares["all", "logs-only"]["ours"] == {"right": 25, "wrong": 25, "cannot_tell": 50}
     assert [shares[kind, "simulator"]["n"] for kind in ("all", "failing", "harmless")] == [4, 2, 1]

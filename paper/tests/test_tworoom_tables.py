@@ -42,15 +42,8 @@ def test_the_exclusion_table_shows_no_overlap(out: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_ablation_names_its_pairs_and_has_heads_for_each_set(out: Path) -> None:
-    rows = small_table("tworoom", "temporal-ablation", out)["rows"]
-    heads = [row for row in rows if row["cost"] == "trm-paper"]
-    assert len(heads) == 2 * 10
-    assert heads[0]["setting"] == "random, 5k rows, 20k pairs"
-    assert heads[9]["setting"] == "balanced, 100k pairs, gaps to 50"
-    assert heads[10]["setting"] == "far set: random, 5k rows, 20k pairs"
-    assert [row["paper"]["success"] for row in heads[:3]] == [17.5, 25.0, 35.0]
-    assert {row["cost"] for row in rows} == {"raw", "trm-paper", "trm", "oracle", "random"}
+def test_the_ablation_has_heads_for_each_set(out: Path) -> None:
+    small_table("tworoom", "temporal-ablation", out)
     trained = {path.name for path in out.glob("runs/tworoom/heads/lewm-3072-trm-without-*")}
     assert trained == {f"lewm-3072-trm-without-distance-controlled{far}" for far in ("", "-far")}
     before = contents(out)

@@ -1,4 +1,4 @@
-"""The table of unseen layouts: heads of a few frames, in layouts that no model was trained on."""
+"""The table of unseen layouts: heads of a few frames, in layouts that were not used for training."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -63,10 +62,6 @@ class World:
     packages: tuple[str, ...] = ()
     """Packages of the extra `worlds` that it needs."""
 
-    def available(self) -> bool:
-        """Whether its packages are installed."""
-        return all(find_spec(package) is not None for package in self.packages)
-
     def generate_logs(self, task: Task) -> Logs:
         return task.generate_logs(**self.logs)
 
@@ -106,7 +101,7 @@ def learned(task: Task, logs: Logs, block: int, history: int = 1) -> Learned:
 
 
 def suite() -> dict[str, World]:
-    """Every world by name, including worlds whose packages are missing (see `World.available`)."""
+    """Every world by name, including worlds whose packages are missing."""
     worlds = (
         World(
             name="rooms",
