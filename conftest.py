@@ -1,4 +1,4 @@
-"""Small real pieces that many tests share."""
+"""Small tasks, models, logs and heads that many tests share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-# Fixtures import what they make: the process that only hands tests to workers would wait for torch, and they for it.
+# Fixtures import torch when they run: the process that distributes tests to workers does not need it.
 if TYPE_CHECKING:
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from reachcost.tasks.tworoom import TwoRoom
     from reachcost.worldmodels.jepa import JepaWorldModel
 
-# Shells start what runs in the background deaf to interrupts, and tests send some.
+# Shells start background jobs with interrupts ignored, and some tests send interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection() -> None:
-    """A busy machine is not a failure."""
+    """Tests do not fail because a machine is busy."""
     from hypothesis import HealthCheck, settings
 
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,14 +34,14 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported stays: to look for garbage in it takes half a second, again and again."""
+    """Exclude imported modules from garbage collection, which would take half a second each time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests leave the user's cache of latents alone; workers share one, as several commands of a user do."""
+    """Tests do not use the user's cache of latents; workers share one cache, like several commands of a user."""
     base = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REACHCOST_CACHE", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))

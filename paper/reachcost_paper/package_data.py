@@ -21,11 +21,7 @@ def read_notes(package: str) -> dict[str, str]:
 
 
 def read_paper(package: str) -> dict[str, Any]:
-    """Values that the paper prints for a study, by table; below `columns`, each list becomes a mapping by column.
-
-    >>> read_paper("reachcost_paper.toponav")["results"]["raw"]
-    {'success': 15.0, 'rho_geo': 0.496, 'rank': 45.03, 'final_geo': 36.18}
-    """
+    """Values that the paper prints for a study, by table; below `columns`, each list becomes a mapping by column."""
     return _with_columns(tomllib.loads(files(package).joinpath("paper.toml").read_text("utf-8")))
 
 
