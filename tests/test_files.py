@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import multiprocessing
 import os
 import stat
@@ -16,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from reachcost.cli import main
-from reachcost.core.files import lock_directory, new_directory, new_file, remove_leftovers, replaced_file, write_file
+from reachcost.core.files import lock_directory, new_directory, new_file, remove_leftovers, write_file
 from reachcost.errors import ReachcostError
 from reachcost.results.records import exclusive
 
 
 def _write_half(out: Path, started: Event, end: Event) -> None:
-    with new_directory(out / "deep" / "head") as partial, replaced_file(out / "logs.h5") as file:
+    with new_directory(out / "deep" / "head") as partial, new_file(out / "logs.h5") as file:
         (partial / "half.txt").write_text("half")
         file.write_text("half")
         started.set()
@@ -68,7 +67,7 @@ def test_cleanup_removes_files_of_killed_writers(tmp_path: Path, writer: tuple[B
 
 def test_writing_again_removes_files_of_killed_writers(tmp_path: Path, writer: tuple[BaseProcess, Event]) -> None:
     process, _ = writer
-    with replaced_file(tmp_path / "logs.h5"):
+    with new_file(tmp_path / "logs.h5"):
         assert len([*tmp_path.glob(".logs.h5.*.partial")]) == 2
     process.kill()
     process.join()
@@ -93,21 +92,11 @@ def test_a_locked_directory_has_one_writer(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["record", "rows"]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_second_writer_of_a_new_file_is_refused(
-    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not links:
-
-        def unsupported(*_: object) -> None:
-            raise OSError(errno.ENOTSUP, "no links here")
-
-        monkeypatch.setattr(os, "link", unsupported)
-
+def test_the_second_writer_of_a_new_file_is_refused(tmp_path: Path) -> None:
     def write_late() -> None:
-        with new_file(tmp_path / "logs.h5") as late:
+        with new_file(tmp_path / "logs.h5", overwrite=False) as late:
             late.write_text("late")
-            with new_file(tmp_path / "logs.h5") as early:
+            with new_file(tmp_path / "logs.h5", overwrite=False) as early:
                 early.write_text("early")
 
     with pytest.raises(ReachcostError, match=r"logs\.h5"):

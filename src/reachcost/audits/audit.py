@@ -18,7 +18,7 @@ from rich.text import Text
 from reachcost.audits.criteria import Criterion
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import STAGES, verdict_of
-from reachcost.core.files import replaced_file, require_regular, write_file
+from reachcost.core.files import new_file, require_regular, write_file
 from reachcost.core.json_files import read_as, read_record
 from reachcost.core.progress import PlainConsole
 from reachcost.costs.latent import RAW, LatentMSE
@@ -170,7 +170,7 @@ def rows_path(path: Path) -> Path:
 
 def write_audit(audit: Audit, path: Path, **further: Any) -> None:
     """Write an audit with further settings, and its rows next to it."""
-    with replaced_file(rows_path(path)) as partial:
+    with new_file(rows_path(path)) as partial:
         write_rows(audit.rows, partial)
     write_file(path, json.dumps({**audit.document(), **further}, indent=2, allow_nan=False) + "\n")
 

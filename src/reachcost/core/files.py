@@ -147,34 +147,20 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file, which becomes `path` when the block ends, unless `path` exists by then."""
+def new_file(path: Path, overwrite: bool = True) -> Iterator[Path]:
+    """Yield a temporary file, which becomes `path` when the block ends, and is removed if it fails."""
+    require_file(path, overwrite)
     with _temporary(path, Path.touch) as partial:
         yield partial
         _fsync(partial)
-        try:
-            path.hardlink_to(partial)  # unlike a rename, it replaces nothing
-        except OSError as error:  # it exists, or this system has no such links
-            if path.exists() or path.is_symlink():
-                raise ReachcostError(f"{path} was made by another process: choose another name") from error
-            partial.rename(path)
-        _fsync(path.parent)
-
-
-@contextmanager
-def replaced_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file, which replaces `path` when the block ends, and is removed if it fails."""
-    require_file(path, overwrite=True)
-    with _temporary(path, Path.touch) as partial:
-        yield partial
-        _fsync(partial)
+        require_file(path, overwrite)  # another process may have made it
         partial.replace(path)
         _fsync(path.parent)
 
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Replace the file at `path` in one step."""
-    with replaced_file(path) as partial:
+    with new_file(path) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.core.files import new_file, replaced_file, require_file
+from reachcost.core.files import new_file
 from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, reading
 from reachcost.core.machine import defer_interrupts
 from reachcost.core.progress import Progress, as_progress
@@ -52,10 +52,8 @@ def write_logs(
     """
     require_logs(logs)
     path = Path(path)
-    require_file(path, overwrite)
-    place = replaced_file(path) if overwrite else new_file(path)
     try:
-        with place as partial:
+        with new_file(path, overwrite) as partial:
             _write(logs, partial, render, as_progress(progress))
     except OSError as error:
         reason = error.strerror or error

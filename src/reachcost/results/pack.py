@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.core.files import replaced_file, require_regular, sha256_of, write_file
+from reachcost.core.files import new_file, require_regular, sha256_of, write_file
 from reachcost.core.json_files import read_json
 from reachcost.errors import ReachcostError
 
@@ -223,7 +223,7 @@ def _write_rows(path: Path, runs: Mapping[str, pa.Table]) -> None:
     types = _common_types([table.schema for table in runs.values()])
     texts = [RUN, *(name for name, kind in types.items() if kind == "string")]
     schema = pa.schema([(RUN, pa.string()), *((name, pa.type_for_alias(kind)) for name, kind in types.items())])
-    with replaced_file(path) as partial:
+    with new_file(path) as partial:
         with pq.ParquetWriter(partial, schema, **{**OPTIONS, "use_dictionary": texts}) as writer:
             writer.add_key_value_metadata({RUNS: json.dumps([_run(name) for name in runs])})
             for name, table in runs.items():

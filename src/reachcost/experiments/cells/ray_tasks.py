@@ -28,10 +28,10 @@ import numpy as np
 from reachcost.core.devices import choose_device
 from reachcost.core.files import (
     expand_path,
+    new_file,
     private_directory,
     redirect_paths,
     remove_leftovers,
-    replaced_file,
     shared_directory,
     user_files,
 )
@@ -221,7 +221,7 @@ class NodeWorker(Worker):
         """Write missing files, given by the path below the directory of the node, and use the user's files there."""
         for name, content in files.items():
             if not (file := self.scratch / name).exists():
-                with replaced_file(file) as written:
+                with new_file(file) as written:
                     content().tofile(written)
         redirect_paths({text: self.scratch / name for text, name in copies.items()})
         found = [str(self.scratch / name) for name in search if (self.scratch / name).is_dir()]
