@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reachcost.core.hdf5 import ColumnOnDisk
+from reachcost.core.hdf5 import Column
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import episode_lengths
@@ -125,7 +125,7 @@ def test_d4rl_files(tmp_path: Path) -> None:
 
 def test_frames_of_d4rl_files_stay_on_disk(tmp_path: Path) -> None:
     pixels = open_logs(d4rl(tmp_path, stored("observations", FRAMES))).columns["pixels"]
-    assert isinstance(pixels, ColumnOnDisk)
+    assert isinstance(pixels, Column)
     np.testing.assert_array_equal(pixels[2:6], FRAMES[2:6])
 
 

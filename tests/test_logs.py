@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from reachcost.core.hdf5 import ColumnOnDisk
+from reachcost.core.hdf5 import Column
 from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
@@ -42,7 +42,7 @@ def test_pixels_are_streamed_and_read_by_slices(logs: Logs, tmp_path: Path) -> N
     write_logs(logs, tmp_path / "logs.h5", render=render)
     opened = open_logs(tmp_path / "logs.h5")
     assert max(sizes) <= 256
-    assert isinstance(opened.columns["pixels"], ColumnOnDisk)
+    assert isinstance(opened.columns["pixels"], Column)
     again = pickle.loads(pickle.dumps(opened))
     np.testing.assert_array_equal(again.columns["pixels"][5:6], TASK.render(logs.columns["state"][5:6]))
     write_logs(opened, tmp_path / "copy.h5")

@@ -85,11 +85,39 @@ def _require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
                 raise ReachcostError(f"{path}: a row claims {rows.max():,} bytes: copy or generate the file again")
 
 
-class Column:
-    """Rows of numbers or text [R, ...] in a file, read by slices or row numbers."""
+class File:
+    """A file that must not change and can be pickled: every process opens it when it first reads."""
 
-    def __init__(self, where: Path, dataset: h5py.Dataset) -> None:
-        self.where, self._dataset = where, dataset
+    def __init__(self, path: Path, remedy: str) -> None:
+        self.path, self._remedy = path, remedy
+        self._signature = _signature(path)
+        self._opened: tuple[int, h5py.File] | None = None
+
+    def handle(self) -> h5py.File:
+        """The open file of this process."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            if _signature(self.path) != self._signature:
+                raise ReachcostError(f"{self.path} was changed since it was opened: open it again")
+            with _sentences(self.path, remedy=self._remedy), defer_interrupts():
+                self._opened = os.getpid(), h5py.File(self.path, "r")
+        return self._opened[1]
+
+    def close(self) -> None:
+        """Close the file, until it is read again."""
+        if self._opened is not None:
+            with defer_interrupts():
+                self._opened[1].close()
+            self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+
+class Column:
+    """Rows of numbers or text [R, ...] in a file, read by slices or row numbers, in any process."""
+
+    def __init__(self, file: File, dataset: h5py.Dataset) -> None:
+        self.where, self._file, self._source, self._dataset = file.path, file, file.handle(), dataset
         self.name = _name(dataset)
         self.shape: tuple[int, ...] = dataset.shape or ()
         self.dtype: np.dtype = dataset.dtype
@@ -103,11 +131,11 @@ class Column:
         count = len(rows) if isinstance(rows, np.ndarray) else 1
         if isinstance(rows, slice) and self.shape:
             count = len(range(*rows.indices(len(self))))
-        with self._prepared(count * math.prod(self.shape[1:])):
+        with self._stored(count * math.prod(self.shape[1:])) as stored:
             if not isinstance(rows, np.ndarray):
-                return self._dataset[rows]
+                return stored[rows]
             # one by one: HDF5 takes much longer for a list of rows
-            return np.stack([self._dataset[row] for row in rows.tolist()]) if len(rows) else self._dataset[:0]
+            return np.stack([stored[row] for row in rows.tolist()]) if len(rows) else stored[:0]
 
     @property
     def is_text(self) -> bool:
@@ -121,28 +149,30 @@ class Column:
 
     def text(self) -> np.ndarray:
         """All rows as text."""
-        with self._prepared(math.prod(self.shape)):
-            found = np.asarray(self._dataset.asstr()[:])
+        with self._stored(math.prod(self.shape)) as stored:
+            found = np.asarray(stored.asstr()[:])
             # in an array, every row takes as much as the longest
             self._require_room(4 * found.size * max(map(len, found.ravel()), default=0))
             return np.array(found, dtype=str)
 
     def attribute(self, name: str) -> Any:
         """The number or text of an attribute; None if there is none."""
-        with _sentences(self.where, self.name):
-            if name not in self._dataset.attrs:
+        with self._stored(0) as stored:
+            if name not in stored.attrs:
                 return None
-            self._require_readable(self._dataset.attrs.get_id(name))
-            found = self._dataset.attrs[name]
+            self._require_readable(stored.attrs.get_id(name))
+            found = stored.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
     @contextmanager
-    def _prepared(self, values: int) -> Iterator[None]:
-        """Check that this number of values can be read inside the block."""
-        with _sentences(self.where, self.name), defer_interrupts():
+    def _stored(self, values: int) -> Iterator[h5py.Dataset]:
+        """The open dataset, of which this number of values can be read."""
+        with defer_interrupts(), _sentences(self.where, self.name):  # datasets are also closed inside
+            if self._source is not (source := self._file.handle()):
+                self._source, self._dataset = source, _find(self.where, source, self.name)
             self._require_readable(self._dataset.id)
             self._require_room(values * self.dtype.itemsize)
-            yield
+            yield self._dataset
 
     def _require_room(self, needed: int) -> None:
         """Refuse rows that do not fit into memory: a file may claim any shape."""
@@ -156,18 +186,21 @@ class Column:
         known = h5py.h5t.py_create(stored.dtype, logical=True)
         if h5py.check_string_dtype(stored.dtype) is None and stored.get_type().encode() != known.encode():
             _refuse(self.where, self.name, "is of an unknown type", "copy or generate the file again")
-        _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
+        _, sizes = self._source.id.get_create_plist().get_sizes()
         require_heaps_that_end(self.where, sizes, _signature(self.where))
         if isinstance(stored, h5py.h5d.DatasetID) and not self._fits:
             _require_rows_that_fit(self.where, stored)
             self._fits = True
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None, "_dataset": None}
+
 
 class Group(Mapping[str, "Group | Column"]):
-    """Groups and columns of this file by name."""
+    """Groups and columns of a file by name."""
 
-    def __init__(self, where: Path, group: h5py.Group) -> None:
-        self.where, self._group = where, group
+    def __init__(self, file: File, group: h5py.Group) -> None:
+        self._file, self._group = file, group
 
     @property
     def identity(self) -> object:
@@ -175,7 +208,7 @@ class Group(Mapping[str, "Group | Column"]):
         return self._group.id
 
     def __iter__(self) -> Iterator[str]:
-        with _sentences(self.where, _name(self._group)):
+        with _sentences(self._file.path, _name(self._group)):
             names = [str(name) for name in self._group]
         return iter(names)
 
@@ -186,72 +219,31 @@ class Group(Mapping[str, "Group | Column"]):
         return isinstance(name, str) and self._group.get(name, getlink=True) is not None
 
     def __getitem__(self, name: str) -> Group | Column:
-        found: Any = self._group
-        for part in name.split("/"):  # each step is checked before it is taken
-            with _sentences(self.where, name), defer_interrupts():
-                link = found.get(part, getlink=True)
-                if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
-                    _refuse(self.where, name, "is a link to another place", "copy its target into the file")
-                found = link and found[part]
-            if found is None:
-                raise KeyError(name)
-        if isinstance(found, h5py.Group):
-            return Group(self.where, found)
-        if not isinstance(found, h5py.Dataset):
-            _refuse(self.where, name, "is neither a group nor a column", "leave it out")
-        with _sentences(self.where, name):
+        found = _find(self._file.path, self._group, name)
+        return Column(self._file, found) if isinstance(found, h5py.Dataset) else Group(self._file, found)
+
+
+def _find(where: Path, found: Any, name: str) -> Any:
+    """A group or column below a group; each step of its path is checked before it is taken."""
+    for part in name.split("/"):
+        with _sentences(where, name), defer_interrupts():
+            link = found.get(part, getlink=True)
+            if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
+                _refuse(where, name, "is a link to another place", "copy its target into the file")
+            found = link and found[part]
+        if found is None:
+            raise KeyError(name)
+    if isinstance(found, h5py.Dataset):
+        with _sentences(where, name):
             if found.is_virtual or found.id.get_create_plist().get_external_count():
-                _refuse(self.where, name, "lies in other files", "write its rows into this one")
-            most = max(SMALL, LARGEST_RATIO * self.where.stat().st_size)
+                _refuse(where, name, "lies in other files", "write its rows into this one")
+            most = max(SMALL, LARGEST_RATIO * where.stat().st_size)
             if found.size is not None and found.size * found.dtype.itemsize > most:
                 problem = f"is {found.dtype} {found.shape}, which a file of this size cannot hold"
-                _refuse(self.where, name, problem, "write it again")
-        return Column(self.where, found)
-
-
-class OnDisk:
-    """A file that must not change and can be pickled: every process opens it when it first reads."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._seen = _signature(path)
-        self._opened: tuple[int, h5py.File, dict[str, Column]] | None = None
-
-    def read(self, name: str, rows: Any) -> np.ndarray:
-        """Rows of a column, by its full name."""
-        with defer_interrupts():  # HDF5 objects are closed inside, too
-            return self._column(name)[rows]
-
-    def _column(self, name: str) -> Column:
-        if self._opened is None or self._opened[0] != os.getpid():
-            if _signature(self.path) != self._seen:
-                raise ReachcostError(f"{self.path} was changed since it was opened: open it again")
-            with _sentences(self.path):
-                self._opened = os.getpid(), h5py.File(self.path, "r"), {}
-        _, file, columns = self._opened
-        if name not in columns:
-            found = Group(self.path, file)[name]
-            if not isinstance(found, Column):
-                _refuse(self.path, name, "is not a column", "write it again")
-            columns[name] = found
-        return columns[name]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
-
-
-class ColumnOnDisk(OnDisk):
-    """A column that is read by slices or row numbers, in any process."""
-
-    def __init__(self, path: Path, column: Column) -> None:
-        super().__init__(path)
-        self.name, self.shape, self.dtype, self.ndim = column.name, column.shape, column.dtype, column.ndim
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        return self.read(self.name, rows)
+                _refuse(where, name, problem, "write it again")
+    elif not isinstance(found, h5py.Group):
+        _refuse(where, name, "is neither a group nor a column", "leave it out")
+    return found
 
 
 def _signature(path: Path) -> tuple[int, ...]:
@@ -264,11 +256,9 @@ def _signature(path: Path) -> tuple[int, ...]:
 @contextmanager
 def reading(path: Path, otherwise: str) -> Iterator[Group]:
     """The root group of a file while the block lasts; errors end with what to give otherwise."""
-    with _sentences(path, remedy=f"copy or generate it again, or {otherwise}"):
-        with defer_interrupts():
-            file = h5py.File(path, "r")
-        with contextlib.closing(file):
-            yield Group(path, file)
+    remedy = f"copy or generate it again, or {otherwise}"
+    with _sentences(path, remedy=remedy), contextlib.closing(File(path, remedy)) as file:
+        yield Group(file, file.handle())
 
 
 def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it again") -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, OnDisk
+from reachcost.core.hdf5 import Column, Group
 from reachcost.core.json_files import read_json
 from reachcost.core.machine import require_memory
 from reachcost.data.logs_columns import (
@@ -125,10 +125,10 @@ def read_d4rl(path: Path, file: Group) -> Columns:
     where = f"{path} (D4RL)"
     if "actions" not in file and "action" not in file:
         raise ReachcostError(f"{where} has no `actions` for its observations: write both, one row per step")
-    return split_columns(where, _d4rl_columns(path, file))
+    return split_columns(where, _d4rl_columns(file))
 
 
-def _d4rl_columns(path: Path, file: Group) -> Iterator[tuple[str, Any]]:
+def _d4rl_columns(file: Group) -> Iterator[tuple[str, Any]]:
     """Columns at the root, then those of `infos` as `info.name`; values without rows are left out."""
     infos = file.get("infos")
     inside = infos.items() if isinstance(infos, Group) else ()
@@ -136,7 +136,7 @@ def _d4rl_columns(path: Path, file: Group) -> Iterator[tuple[str, Any]]:
         repeats_next_row = name in ("next_observations", "next_states")
         if isinstance(column, Column) and column.ndim and not repeats_next_row:
             frames = column_name(name, column) == "pixels"
-            yield name, ColumnOnDisk(path, column) if frames else read_column(column)
+            yield name, column if frames else read_column(column)
 
 
 FILE, METADATA = "main_data.hdf5", "metadata.json"
@@ -149,9 +149,8 @@ EPISODE = re.compile(r"episode_(\d{1,18})")
 class FramesOfEpisodes(LazyFrames):
     """Frames in a column per episode, raw or as JPEG, read by slices or row numbers."""
 
-    def __init__(self, path: Path, columns: list[Column], where: str) -> None:
-        self._file = OnDisk(path)
-        self._names = [column.name for column in columns]
+    def __init__(self, columns: list[Column], where: str) -> None:
+        self._columns = columns
         self._stops = np.cumsum([len(column) for column in columns])
         shapes = [column.shape[1:] if column.ndim == 4 else self._decode(column[0]).shape for column in columns]
         for number, shape in enumerate(shapes):
@@ -163,10 +162,10 @@ class FramesOfEpisodes(LazyFrames):
         episodes = np.searchsorted(self._stops, numbers, side="right")
         steps = numbers - np.concatenate([[0], self._stops])[episodes]
         places = zip(episodes.tolist(), steps.tolist(), strict=True)
-        return self.of_one_size([self._decode(self._file.read(self._names[number], step)) for number, step in places])
+        return self.of_one_size([self._decode(self._columns[number][step]) for number, step in places])
 
     def _decode(self, frame: np.ndarray) -> np.ndarray:
-        return frame if frame.ndim == 3 else decode_frame(self._file.path, frame.tobytes())
+        return frame if frame.ndim == 3 else decode_frame(self._columns[0].where, frame.tobytes())
 
 
 def minari_file(directory: Path) -> Path | None:
@@ -206,7 +205,7 @@ def read_minari(path: Path, file: Group) -> Columns:
     columns, lengths = join_episodes(where, episodes)
     actions = next(name for name in reversed(columns) if name.partition(".")[0] == "action")
     _require_counts(path, where, [len(episode[actions]) for episode in episodes])
-    return columns | ({"pixels": FramesOfEpisodes(path, frames, where)} if frames else {}), lengths
+    return columns | ({"pixels": FramesOfEpisodes(frames, where)} if frames else {}), lengths
 
 
 def _episode_names(where: str, file: Group) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.files import new_file
-from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, reading
+from reachcost.core.hdf5 import Column, Group, reading
 from reachcost.core.machine import defer_interrupts
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs
@@ -212,8 +212,7 @@ def _read_stable_worldmodel(path: Path, file: Group) -> Columns:
         if not isinstance(column, Column) or column.ndim == 0:
             raise ReachcostError(f"{path}: {name!r} is not a column: all columns are at the root of the file")
         if RENAMED.get(name) not in stored:
-            frames = name == "pixels"
-            found[RENAMED.get(name, name)] = ColumnOnDisk(path, column) if frames else read_column(column)
+            found[RENAMED.get(name, name)] = column if name == "pixels" else read_column(column)
     lengths, offsets = (found.pop(name) for name in INDEX)
     lengths = episode_lengths(str(path), {"ep_len": lengths}, len(next(iter(found.values()), ())))
     if (lengths < 1).any() or not np.array_equal(offsets, np.cumsum(lengths) - lengths):
