@@ -56,7 +56,12 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     >>> check_task(make_task("tworoom"))
     {'coordinates': 'a probe reads every number of the state, angles and unseen parts too'}
     """
-    _check_attributes(task)
+    require_task(task)
+    for name, kind in (("name", str), ("action_budget", int), ("stops_at_success", bool)):
+        require_type(getattr(task, name), kind, name, f"make it a class attribute, a {kind.__name__}")
+    budget, count = task.action_budget, task.discrete_actions
+    _require(budget >= 1, f"`action_budget` is {budget}", "give an episode one action or more")
+    _require(count is None or count >= 2, f"`discrete_actions` is {count}", "give two or more, or None if continuous")
     states = _some_states(task) if states is None else np.asarray(states)
     different = len(states) >= 2 and not (states == states[:1]).all()
     _require(different, "the states to check with are fewer than two different ones", "pass states=, two or more")
@@ -97,16 +102,6 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
         _check_handles(task)
 
 
-def _check_attributes(task: Task) -> None:
-    require_task(task)
-    for name, kind in (("name", str), ("action_budget", int), ("stops_at_success", bool)):
-        require_type(getattr(task, name), kind, name, f"make it a class attribute, a {kind.__name__}")
-    budget, actions = task.action_budget, task.discrete_actions
-    _require(budget >= 1, f"`action_budget` is {budget}", "give an episode one action or more")
-    several = actions is None or actions >= 2
-    _require(several, f"`discrete_actions` is {actions}", "give two or more, or None for continuous actions")
-
-
 def _some_states(task: Task) -> np.ndarray:
     if task.sets:
         return _some_set(task, task.sets[0]).starts[:8]
@@ -139,9 +134,7 @@ def _some_logs(task: Task, **seed: int) -> Logs:
 
 
 def _check_distances(task: Task, states: np.ndarray, goals: np.ndarray) -> None:
-    further = _call("further_distances", lambda: task.further_distances)
-    is_mapping = isinstance(further, Mapping)
-    _require(is_mapping, f"further_distances is {further!r}", "return a mapping of names to functions")
+    further = _call("further_distances", lambda: dict(task.further_distances))
     distances = {f"further_distances[{name!r}]": distance for name, distance in further.items()}
     if task.offers("distance"):
         distances["distance"] = task.distance
@@ -153,8 +146,7 @@ def _check_distances(task: Task, states: np.ndarray, goals: np.ndarray) -> None:
 
 
 def _check_groups(task: Task, states: np.ndarray, goals: np.ndarray) -> None:
-    named = _call("groups", task.groups, states.copy(), goals.copy())
-    _require(isinstance(named, Mapping), f"groups returned {named!r}", "return a mapping of names to bool [N]")
+    named = _call("groups", lambda: dict(task.groups(states.copy(), goals.copy())))
     found = [_rows(f"groups ({n!r})", partial(_member, task.groups, n), states, goals, form="groups") for n in named]
     several = found and np.max(np.sum(found, axis=0)) > 1
     _require(not several, f"an episode is in several of the groups {', '.join(named)}", "put it in at most one of them")
@@ -273,4 +265,4 @@ def _some(found: np.ndarray) -> str:
 
 def _call(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
     failed = f"task: {name} failed on a batch of the documented shapes"
-    return call_foreign(lambda: call(*arguments), failed, "see reachcost.Task for the shapes of its parts")
+    return call_foreign(lambda: call(*arguments), failed, "see reachcost.Task for what its parts take and return")

@@ -26,35 +26,23 @@ def require_logs_of(task: Task, logs: Logs) -> None:
     """Require logs whose states have the shape of the task's, and whose actions are among its discrete ones.
 
     Warns if the logged actions, executed in the task, predict the logged states worse than standing still.
-
-    >>> from reachcost import make_task
-    >>> require_logs_of(make_task("tworoom"), make_task("tworoom").generate_logs(2))
-    >>> require_logs_of(make_task("tworoom"), Logs({"state": np.zeros((4, 3))}, np.array([4])))
-    Traceback (most recent call last):
-    reachcost.errors.ReachcostError: the logs hold states [3], but those of tworoom are [2]: give logs of this world
     """
     known = example_states(task) if "state" in logs.columns else None
     if known is not None and (shape := logs.columns["state"].shape[1:]) != known.shape[1:]:
-        raise ReachcostError(
-            f"the logs hold states {list(shape)}, but those of {task.name} are {list(known.shape[1:])}: give logs of "
-            "this world"
-        )
+        theirs = f"those of {task.name} are {list(known.shape[1:])}"
+        raise ReachcostError(f"the logs hold states {list(shape)}, but {theirs}: give logs of this world")
     if task.discrete_actions is not None and "action" in logs.columns:
         executed = np.ones(logs.rows, bool)
         executed[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False  # the last action may be anything
         taken = np.asarray(logs.columns["action"][:])[executed]
         if (wrong := taken[~np.isin(taken, np.arange(task.discrete_actions))]).size:
+            known_actions = f"those of {task.name} are the whole numbers 0 to {task.discrete_actions - 1}"
             raise ReachcostError(
-                f"the logs hold the action {wrong[0]}, but those of {task.name} are the whole numbers 0 to "
-                f"{task.discrete_actions - 1}: log the index of each action"
+                f"the logs hold the action {wrong[0]}, but {known_actions}: log the index of each action"
             )
     if known is not None and "action" in logs.columns and _disagrees(task, logs, known.dtype):
-        warnings.warn(
-            f"logged steps do not lead in {task.name} where they led in the logs: check that the logs are of this "
-            "world, with its actions",
-            ReachcostWarning,
-            stacklevel=2,
-        )
+        problem = f"logged steps do not lead in {task.name} where they led in the logs"
+        warnings.warn(f"{problem}: are the logs of this world, with its actions?", ReachcostWarning, stacklevel=2)
 
 
 def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:
@@ -71,12 +59,7 @@ def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:
 
 
 def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
-    """Call every method that an episode needs, on the first start and goal of a set and an action [a].
-
-    >>> from reachcost import make_task
-    >>> task = make_task("toponav")
-    >>> try_task(task, task.evaluation_set(), np.array([0]))
-    """
+    """Call every method that an episode needs, on the first start and goal of a set and an action [a]."""
     start, goal = evaluation.starts[:1], evaluation.goals[:1]
     after = np.asarray(stepped(task, start.copy(), action[None]))
     if after.shape != start.shape or not np.can_cast(after.dtype, start.dtype, "same_kind"):
@@ -111,9 +94,7 @@ def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 def _refuse(task: Task, name: str, problem: str, remedy: str, error: Exception | None = None) -> NoReturn:
     reason = f" ({type(error).__name__}: {error})" if error else ""
-    raise ReachcostError(
-        f"{task.name}: `{name}` {problem}{reason}: {remedy}; reachcost.check_task tests its methods"
-    ) from error
+    raise ReachcostError(f"{task.name}: `{name}` {problem}{reason}: {remedy}; see reachcost.check_task") from error
 
 
 def _some(values: Any) -> str:

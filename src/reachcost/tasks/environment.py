@@ -16,6 +16,7 @@ from reachcost.tasks.contract import require_finite
 Environment = gymnasium.Env[Any, Any]
 
 ROUNDING = 1e-5  # share of its size by which an action may exceed the action space: actions pass through float32
+COMPLETE = "get_state must return, and set_state set, every number that step reads"
 EPISODES, STEPS = 3, 6  # size of the trial of an environment: a fraction of a second in most
 CLOSE = 1e-3  # share of the states' range by which a step from a set state may differ from the same step in an episode
 
@@ -24,9 +25,6 @@ class Actions:
     """Actions of a `Discrete` space, int64 indices [N, 1], or of a `Box`, vectors [N, a].
 
     With `clip`, an action outside of the box is replaced by the nearest one; by default it is refused.
-
-    >>> Actions(spaces.Box(-1, 1, (1,)), "world", clip=True).checked(np.array([[0.5], [3.0]]), 2).tolist()
-    [[0.5], [1.0]]
     """
 
     def __init__(self, space: spaces.Space[Any], name: str, clip: bool = False) -> None:
@@ -38,10 +36,8 @@ class Actions:
             self._low, self._high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
             self.size = len(self._low)
         else:
-            raise ReachcostError(
-                f"{name}: its actions are {space}: only Discrete and a bounded Box of floats are supported, so wrap "
-                "the environment, say with gymnasium.wrappers.TransformAction"
-            )
+            remedy = "wrap it, say by gymnasium.wrappers.TransformAction, to have Discrete or bounded Box actions"
+            raise ReachcostError(f"{name}: its actions are {space}: {remedy}")
 
     def sample(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
         """Uniform random actions [*shape, a]."""
@@ -53,16 +49,12 @@ class Actions:
         """Actions [N, a] as they are executed; raises if the environment does not have them."""
         actions = np.asarray(actions)
         if actions.shape != (rows, self.size):
-            raise ReachcostError(
-                f"{self._name}: actions of shape {actions.shape} for {rows} states: give {(rows, self.size)}"
-            )
+            raise ReachcostError(f"{self._name}: the actions have shape {actions.shape}: give {(rows, self.size)}")
         if self.count is not None:
             if actions.dtype.kind not in "iu" or (rows and not 0 <= actions.min() <= actions.max() < self.count):
-                odd = next(iter(actions[(actions < 0) | (actions >= self.count)]), actions.flat[0])
-                raise ReachcostError(
-                    f"{self._name}: its actions are the integers 0 to {self.count - 1}, not {odd} ({actions.dtype}): "
-                    f"plan with CategoricalCEM({self.count})"
-                )
+                given = f"{actions.min()} to {actions.max()} ({actions.dtype})"
+                remedy = f"give 0 to {self.count - 1}, say by CategoricalCEM({self.count})"
+                raise ReachcostError(f"{self._name}: the actions are {given}: {remedy}")
             return actions.astype(np.int64)
         require_finite("action", actions)
         within = actions.clip(self._low, self._high)
@@ -70,10 +62,8 @@ class Actions:
         outside = (np.abs(actions - within) > rounding).any(1)
         if outside.any() and not self._clip:
             odd = actions[outside][0].astype(np.float64).round(4).tolist()
-            raise ReachcostError(
-                f"{self._name}: the action {odd} lies outside of {self._space}: pass clip=True to execute the nearest "
-                "one, or bound the planner"
-            )
+            remedy = "pass clip=True to execute the nearest one, or bound the planner"
+            raise ReachcostError(f"{self._name}: the action {odd} lies outside of {self._space}: {remedy}")
         return within.astype(self._space.dtype)
 
     def native(self, action: np.ndarray) -> Any:
@@ -146,11 +136,7 @@ class RowByRow:
         return (np.stack(frames),)
 
     def check(self) -> tuple[np.ndarray, np.ndarray]:
-        """Raise an explanatory `ReachcostError` unless a step from a set state equals the same step of an episode.
-
-        Returns:
-            States [N, D] that occurred, and the actions [N, a] that were executed in them.
-        """
+        """Require that a step from a set state equals the same step of an episode; return states and actions [N, .]."""
         actions = [self.actions.sample(generator(0, "gym-check", episode), STEPS) for episode in range(EPISODES)]
         paths = [self.episode(seed, plan) for seed, plan in enumerate(actions)]
         states = np.concatenate([path[:-1] for path in paths])
@@ -161,12 +147,8 @@ class RowByRow:
         tolerance = CLOSE * max(float((after.max(0) - after.min(0)).max()), 1e-6)
         if (wrong := (np.abs(again - after) > tolerance).any(1)).any():
             known, there, here = (part[wrong][0, :6].round(4).tolist() for part in (states, after, again))
-            self._fail(
-                f"an episode went on from {known} to {there}, but a step from the same state, set by set_state, to "
-                f"{here}",
-                "have get_state return, and set_state set, every number that step reads (a velocity, a layout that "
-                "reset samples), and switch off noise",
-            )
+            problem = f"an episode went on from {known} to {there}, but a step after set_state went to {here}"
+            self._fail(problem, f"{COMPLETE} (a velocity, a layout that reset samples); switch off noise")
         return states, taken
 
     def _restart(self, seed: int) -> np.ndarray:
@@ -193,8 +175,7 @@ class RowByRow:
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        remedy = "fix it; get_state must return, and set_state set, every number that step reads"
-        return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", remedy)
+        return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", f"fix it; {COMPLETE}")
 
     def _fail(self, what: str, remedy: str) -> NoReturn:
         raise ReachcostError(f"{self.name}: {what}: {remedy}")

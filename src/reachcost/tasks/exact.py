@@ -81,13 +81,8 @@ class ExactDynamics:
 class FiniteModel(Protocol):
     """A world model of N states and A actions, whose transitions are all known."""
 
-    @property
-    def latents(self) -> Tensor:
-        """The latent of every state [N, D]."""
-
-    @property
-    def transitions(self) -> np.ndarray:
-        """Number of the state after each action [N, A]."""
+    latents: Tensor  # of every state [N, D]
+    transitions: np.ndarray  # number of the state after each action [N, A]
 
     def encode(self, observations: Observations) -> Tensor:
         """Map observations to latents."""

@@ -114,10 +114,8 @@ class GymTask(Task):
             self._workers = Workers(make, workers, self.name)
             try:
                 if not np.array_equal(self.step(states, actions), trial.step(states, actions)[0]):
-                    raise ReachcostError(
-                        f"{self.name}: two environments of make_env take the same step to different places: make them "
-                        "equal, or have the state hold what differs"
-                    )
+                    problem = "two environments of make_env take the same step to different places"
+                    raise ReachcostError(f"{self.name}: {problem}: make them equal, or let the state hold what differs")
                 check_parts(self, states, actions)
                 self._sets = self._checked_sets(sets)
             except BaseException:
@@ -239,10 +237,8 @@ class GymTask(Task):
                 starts, goals = self._checked(what.starts), self._checked(what.goals)
                 checked[name] = replace(what, starts=starts, goals=goals, name=name, world=what.world or self.world)
             elif isinstance(what, bool) or not isinstance(what, int) or not 1 <= what <= self.action_budget:
-                raise ReachcostError(
-                    f"{self.name}: the evaluation set {name!r} is {what!r}: give an EvaluationSet, or the logged steps "
-                    f"from start to goal, at most the budget of {self.action_budget} actions"
-                )
+                remedy = f"give an EvaluationSet, or logged steps from start to goal, at most {self.action_budget}"
+                raise ReachcostError(f"{self.name}: the evaluation set {name!r} is {what!r}: {remedy}")
         return checked
 
 

@@ -73,13 +73,9 @@ def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
         made = factory(**options)
     except TypeError as error:  # an unknown option, or a task without a required method
         options_of = ", ".join(signature(factory).parameters) or "none"
-        raise ReachcostError(
-            f"the task {name!r} cannot be made ({error}): see reachcost.Task; its options: {options_of}"
-        ) from error
+        raise ReachcostError(f"the task {name!r} cannot be made ({error}): its options are {options_of}") from error
     if not isinstance(made, Task):
-        raise ReachcostError(
-            f"the task {name!r} is made as {made!r}: return an instance of a subclass of reachcost.Task"
-        )
+        raise ReachcostError(f"the task {name!r} is made as {made!r}: return an instance of reachcost.Task")
     return made
 
 

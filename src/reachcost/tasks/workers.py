@@ -87,10 +87,8 @@ class Workers:
             if worker.connection in wait([worker.connection, worker.process.sentinel]) or worker.connection.poll():
                 return worker.connection.recv()
         worker.process.join(1)
-        raise ReachcostError(
-            f"{self._name}: a worker process died during `{method}` (exit code {worker.process.exitcode}): check its "
-            "memory, or set workers=1 to see the error"
-        )
+        died = f"a worker process died during `{method}` (exit code {worker.process.exitcode})"
+        raise ReachcostError(f"{self._name}: {died}: check its memory, or set workers=1 to see the error")
 
 
 class _Worker(NamedTuple):

@@ -27,20 +27,12 @@ def turned(points: np.ndarray, angles: np.ndarray) -> np.ndarray:
 
 
 def corners(poses: np.ndarray) -> np.ndarray:
-    """The corners [..., 8, 2] of Ts at poses (x, y, angle) [..., 3].
-
-    >>> corners(np.array([100.0, 50.0, 0.0]))[0].tolist()
-    [40.0, 50.0]
-    """
+    """The corners [..., 8, 2] of Ts at poses (x, y, angle) [..., 3]."""
     return poses[..., None, :2] + turned(OUTLINE, poses[..., None, 2])
 
 
 def clearance(points: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Distance [...] of points [..., 2] from Ts at poses [..., 3], 0 inside.
-
-    >>> clearance(np.array([[100.0, 20.0]]), np.array([[100.0, 50.0, 0.0]])).tolist()
-    [30.0]
-    """
+    """Distance [...] of points [..., 2] from Ts at poses [..., 3], 0 inside."""
     here = turned(points - poses[..., :2], -poses[..., 2])
     across, along = np.abs(here[..., 0]), here[..., 1]
     bar = np.hypot(np.maximum(across - 60, 0), np.maximum(np.abs(along - 15) - 15, 0))

@@ -126,10 +126,8 @@ def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
     """
     match = PATTERN.fullmatch(name)
     if match is None:
-        raise ReachcostError(
-            f"PushT has no evaluation set {name!r}: choose one of {', '.join(NAMES)}, another seed of these, or the "
-            "tuning set offset-<25, 50 or 75>-tune-<seed>"
-        )
+        known = f"{', '.join(NAMES)}, another seed of these, or a tuning set such as offset-50-tune-1"
+        raise ReachcostError(f"PushT has no evaluation set {name!r}: choose {known}")
     offset, seed = int(match[1]), int(match[3])
     logs = held_out_logs(f"{'tune' if match[2] else 'evaluation'}-{offset}", seed, episodes)
     return logged_goals(logs, offset, episodes, seed, name=name, world=world, budget=BUDGETS[offset])

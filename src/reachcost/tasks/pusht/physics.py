@@ -222,8 +222,7 @@ def _solve(
 def _together(pair: _Contacts, wanted: np.ndarray, stale: np.ndarray) -> np.ndarray:
     """Impulses [2, N] of simultaneous contacts: each reaches at least its wanted velocity, exactly if it pushes.
 
-    Pymunk iterates towards this solution, and its ten iterations reach it in a corner of the T. Here it is found by
-    trying which of the two push. An impulse is at least minus the stale one.
+    Pymunk iterates towards this solution. An impulse is at least minus the stale one.
     """
     x, y, lever, mass = pair[:4]
     coupling = (x[0] * x[1] + y[0] * y[1]) / MASS + lever[0] * lever[1] / MOMENT
@@ -286,11 +285,8 @@ def push_by_pymunk(
 def _simulate(start: list[float], pose: list[float], velocities: list[list[float]], every: int) -> list[list[float]]:
     """Move the agent by one velocity per tick; return poses of the T.
 
-    The T rests at `pose` in the first tick, and moves from the second on. Walls and bodies are those of
-    `swm/PushT-v1`: without friction, and with damping 0, so that nothing glides on.
-
-    A space of pymunk remembers impulses of contacts and the order of its shapes, so every simulation has a new space:
-    its result depends on its state alone. The C functions behind pymunk's classes are many times as fast.
+    The T rests at `pose` in the first tick. A space of pymunk remembers contacts, so every simulation has a new one.
+    The C functions behind pymunk's classes are many times as fast.
     """
     lib, unmoved, parts = _chipmunk()
     space = lib.cpSpaceNew()

@@ -55,8 +55,7 @@ def collect(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Run the policies: states [E, steps + 1, 7], actions float32 [E, steps, 2] and kinds [E], indices of `KINDS`.
 
-    `purpose` names the random streams, so that training and evaluation share no episode. The given `kinds` have equal
-    parts; by default all kinds have their shares.
+    `purpose` names the random streams. The given `kinds` have equal parts; by default all kinds have their shares.
     """
     plans = [sample_plan(seed, purpose, episode, steps, kinds) for episode in episodes.tolist()]
     starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))

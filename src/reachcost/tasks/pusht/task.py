@@ -161,9 +161,6 @@ def _block_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 class PushTEnv(EpisodeEnv):
-    """One PushT episode as a Gymnasium environment: pixels in, a relative target in [-1, 1]^2 out, reward 0.
-
-    `reset(options={"start": state, "goal": state})` sets the pair, 7 numbers each; by default both are sampled.
-    """
+    """One PushT episode as a Gymnasium environment: pixels in, a relative target in [-1, 1]^2 out, reward 0."""
 
     make_task = PushT

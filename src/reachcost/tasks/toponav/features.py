@@ -41,8 +41,8 @@ class ExactTopoNav:
 
     def __init__(self, task: TopoNav | None = None) -> None:
         self.task = task or TopoNav()
-        self.latents = torch.from_numpy(features(self.task.cells, self.task.room(self.task.cells)))
-        """The latent of every free cell [677, 10]."""
+        self.transitions = self.task.transitions
+        self.latents = torch.from_numpy(features(self.task.cells, self.task.room(self.task.cells)))  # [677, 10]
 
     def __repr__(self) -> str:
         return "ExactTopoNav()"
@@ -58,11 +58,6 @@ class ExactTopoNav:
             raise ReachcostError(f"ExactTopoNav reads `state` or `pixels`, not {sorted(observations)}: add one")
         cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
         return self.latents[torch.from_numpy(self.task.index(cells))]
-
-    @property
-    def transitions(self) -> np.ndarray:
-        """Number of the cell after each action [677, 5]."""
-        return self.task.transitions
 
     def index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""

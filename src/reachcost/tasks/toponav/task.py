@@ -83,10 +83,8 @@ class TopoNav(Task):
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action index per state; a move into a wall changes nothing."""
         if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
-            raise ReachcostError(
-                f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), but these run from "
-                f"{actions.min()} to {actions.max()}: give indices"
-            )
+            given = f"{actions.min()} to {actions.max()}"
+            raise ReachcostError(f"TopoNav actions are {given}: give 0 to 4 for stay, up, down, left, right")
         return self.cells[self.transitions[self.index(states), np.asarray(actions)[..., 0]]]
 
     def render(self, states: np.ndarray, goals: np.ndarray | None = None) -> np.ndarray:
@@ -242,10 +240,7 @@ def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.nd
 
 
 class TopoNavEnv(EpisodeEnv):
-    """One TopoNav episode as a Gymnasium environment: pixels in, one of five actions out, reward -1 until the goal.
-
-    `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default two different cells are sampled.
-    """
+    """One TopoNav episode as a Gymnasium environment: pixels in, one of five actions out, reward -1 until the goal."""
 
     make_task = TopoNav
     step_reward = -1.0

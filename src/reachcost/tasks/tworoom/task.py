@@ -83,9 +83,7 @@ class TwoRoom(Task):
         """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
         states, actions = np.asarray(states), np.asarray(actions)
         if states.shape[-1:] != (2,) or actions.shape != states.shape:
-            raise ReachcostError(
-                f"TwoRoom steps states [N, 2] by actions [N, 2], not {states.shape} by {actions.shape}"
-            )
+            raise ReachcostError(f"TwoRoom takes states and actions [N, 2], not {states.shape} and {actions.shape}")
         require_finite("action", actions)
         return STEPS[self.collision](self.layout, states, actions)
 
@@ -143,11 +141,7 @@ class TwoRoom(Task):
         return Plane(low, high, CELL, np.asarray, np.float32, lambda places: ~self.layout.solid(places))
 
     def handles(self) -> tuple[Handle, ...]:
-        """The first door, dragged along its wall, and the end of the wall, dragged to turn it.
-
-        >>> [handle.place for handle in TwoRoom().handles()]
-        [(112.0, 49.0), (112.0, 200.0)]
-        """
+        """The first door, dragged along its wall, and the end of the wall, dragged to turn it."""
         (low, high), edge = self._door_range(), SIZE - BORDER - GRIP
         turned = self.layout.wall == WALLS[1]
         ends = ((low, CENTRE), (high, CENTRE)) if turned else ((CENTRE, low), (CENTRE, high))
@@ -172,9 +166,8 @@ class TwoRoom(Task):
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
         """Outcomes of paths [N, T + 1, 2] from start to end; success after any of the T steps counts."""
         if paths.ndim != 3 or paths.shape[1] < 2 or paths.shape[::2] != goals.shape or not np.isfinite(paths).all():
-            raise ReachcostError(
-                f"paths {paths.shape} for goals {goals.shape}: give finite [N, T + 1, 2] with T >= 1, and [N, 2]"
-            )
+            problem = f"paths {paths.shape} for goals {goals.shape}"
+            raise ReachcostError(f"{problem}: give finite [N, T + 1, 2] with T >= 1, and [N, 2]")
         near = np.asarray(self.success(paths[:, 1:], goals[:, None]))
         success = np.asarray(near.any(1))
         category = self.category(paths[:, 0], paths[:, -1], goals)
@@ -214,10 +207,8 @@ class TwoRoom(Task):
     def evaluation_set(self, name: str) -> EvaluationSet:
         """The frozen set of that name, one of `sets`; only the public layout has them."""
         if self.layout != Layout():
-            raise ReachcostError(
-                "the frozen evaluation sets belong to the public layout: sample one from logs of this layout with "
-                "draw_evaluation_set(name, logs, seed)"
-            )
+            remedy = "sample one by draw_evaluation_set(name, logs, seed)"
+            raise ReachcostError(f"{self.layout} has no frozen evaluation sets, only the public layout has: {remedy}")
         return replace(policy.load(name), world=self.world)
 
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
@@ -239,8 +230,6 @@ def columns_of(states: np.ndarray, render: Callable[..., np.ndarray]) -> Observa
 
 class TwoRoomEnv(EpisodeEnv):
     """One TwoRoom episode as a Gymnasium environment: pixels in, a velocity in [-1, 1]^2 out, reward 0.
-
-    `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default it is sampled as for the public logs.
 
     >>> import gymnasium, reachcost
     >>> observation, info = gymnasium.make("reachcost/TwoRoom-v0").reset(seed=0)

@@ -162,9 +162,8 @@ def marks_of(layout: Layout) -> np.ndarray:
 def layouts_of(states: np.ndarray) -> tuple[list[Layout], np.ndarray]:
     """The different layouts of states [N, 6], and the number of each row's layout [N]."""
     if np.ndim(states) != 2 or np.shape(states)[1] != 6:
-        raise ReachcostError(
-            f"states of shape {np.shape(states)}: give (x, y, turned, door, second door, half), [N, 6]"
-        )
+        known = "(x, y, turned, door, second door, half), [N, 6]"
+        raise ReachcostError(f"states have shape {np.shape(states)}: give {known}")
     marks, which = np.unique(np.asarray(states)[:, 2:], axis=0, return_inverse=True)
     return [_layout(*map(float, mark)) for mark in marks], which.reshape(-1)
 
