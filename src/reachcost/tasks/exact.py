@@ -86,9 +86,11 @@ class FiniteModel(Protocol):
 
     def encode(self, observations: Observations) -> Tensor:
         """Map observations to latents."""
+        ...
 
     def index(self, latents: Tensor) -> Tensor:
         """Invert the encoder: latents [..., D] -> number of the state [...]."""
+        ...
 
 
 def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:

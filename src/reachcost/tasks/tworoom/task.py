@@ -65,7 +65,8 @@ class TwoRoom(Task):
             raise ReachcostError(f"TwoRoom cannot render frames of {pixels} px: choose 8 to {SIZE}")
         if collision not in STEPS:
             raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
-        self.layout, self.collision, self.pixels = layout or Layout(), collision, pixels
+        self.layout, self.pixels = layout or Layout(), pixels
+        self.collision: Literal["endpoint", "swept"] = collision
         if self.layout != Layout():
             self.sets = ()  # they are frozen for the public layout
             varied = replace(self.layout, wall=Layout.wall, doors=Layout.doors) == Layout()
@@ -138,7 +139,7 @@ class TwoRoom(Task):
     def plane(self) -> Plane:
         """The frame within its border; the wall is not free."""
         low, high = (BORDER, BORDER), (SIZE - BORDER, SIZE - BORDER)
-        return Plane(low, high, CELL, np.asarray, np.float32, lambda places: ~self.layout.solid(places))
+        return Plane(low, high, CELL, np.asarray, lambda p: np.asarray(p, np.float32), lambda p: ~self.layout.solid(p))
 
     def handles(self) -> tuple[Handle, ...]:
         """The first door, dragged along its wall, and the end of the wall, dragged to turn it."""
