@@ -306,10 +306,9 @@ def with_value(name: str, row: int, value: object) -> dict[str, np.ndarray]:
             "duplicate, the first is cost raw, episode 2",
         ),
         (with_value("success", 3, np.nan), "row 3 has a malformed success"),
-        (with_value("cost", 5, "other"), "row 5 has an unexpected cost 'other'"),
-        ({**rows(), "episode": np.array(list("abcdef"))}, "row 0 has an unexpected episode 'a'"),
+        (with_value("cost", 5, "other"), "unexpected, the first is cost other, episode 2"),
+        ({**rows(), "episode": np.array(list("abcdef"))}, "6 rows are unexpected, the first is cost raw, episode a"),
         ({**rows(), "success": np.array(list("abcdef"))}, "column success holds no numbers"),
-        (with_value("episode", 0, 9), "row 0 has an unexpected episode 9"),
         ({name: column for name, column in rows().items() if name != "success"}, "no column success"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from reachcost import cli
-from reachcost.results.records import read_table, write_rows
+from reachcost.results.records import read_parquet, write_rows
 from reachcost_command import ran_out
 
 
@@ -60,14 +60,14 @@ def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) ->
 def threads_more(path: Path, told: SimpleQueue[int]) -> None:
     """How many threads there are more once rows were read."""
     threads = len([*Path("/proc/self/task").iterdir()])
-    read_table(path, ["episode"])
+    read_parquet(path, ["episode"])
     told.put(len([*Path("/proc/self/task").iterdir()]) - threads)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads here")
 def test_rows_are_read_without_threads_that_memory_may_lack_for(tmp_path: Path) -> None:
     write_rows({"episode": np.arange(3), "value": np.zeros(3)}, tmp_path / "rows.parquet")
-    assert read_table(tmp_path / "rows.parquet").column_names == ["episode", "value"]
+    assert read_parquet(tmp_path / "rows.parquet").column_names == ["episode", "value"]
     context = multiprocessing.get_context("fork")  # in which no thread is left
     told = context.SimpleQueue()
     reader = context.Process(target=threads_more, args=(tmp_path / "rows.parquet", told))

@@ -23,7 +23,6 @@ from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import make_table
 from reachcost.heads.recipe import Recipe
 from reachcost.results.pack import NAME as PACK
-from reachcost.results.pack import open_pack, write_pack
 from reachcost.results.records import read_run, run_paths
 from reachcost.tasks.toponav import TopoNav
 from reachcost_paper.pusht import STUDY as PUSHT
@@ -33,6 +32,7 @@ from reachcost_paper.tworoom import STUDY as TWOROOM
 from reachcost_paper.tworoom.recipes import plans as tworoom_recipes
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.faults import FAULTS
+from reachcost_tools.pack import write_pack
 from tests.small import once
 
 pytestmark = pytest.mark.published
@@ -127,8 +127,8 @@ def copy_rows(table: str, out: Path) -> None:
     """Copy the rows that a table names: no others, and no weights."""
     named = [run.partition("/") for run in published(table)["rows_sha256"]]
     for study in {study for study, _, _ in named}:
-        packs = [out / "runs" / study / PACK for out in (RESULTS, out)]
-        write_pack(packs[1], {run: open_pack(packs[0]).packed(run) for one, _, run in named if one == study})
+        runs = {name: read_run(RESULTS / "runs" / study / name) for one, _, name in named if one == study}
+        write_pack(out / "runs" / study / PACK, runs)
 
 
 def refuse(*_: object) -> None:

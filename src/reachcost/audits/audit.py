@@ -24,7 +24,7 @@ from reachcost.core.progress import PlainConsole
 from reachcost.costs.latent import RAW, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns
-from reachcost.results.records import read_table, write_rows
+from reachcost.results.records import read_parquet, write_rows
 from reachcost.results.stats import Ranking
 
 PARTS = ("stages", "criteria", "caveats", "categories")
@@ -210,7 +210,7 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
 
     def read() -> pa.Table:
         require_regular(path)
-        return read_table(path, columns=["measurement", "episode", "value"])
+        return read_parquet(path, columns=["measurement", "episode", "value"])
 
     return rows_of(read, path)
 

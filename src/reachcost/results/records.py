@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,9 +123,9 @@ class Run:
         return {**self.manifest["files"], **self.manifest["artefacts"]}
 
     def table(self) -> pa.Table:
-        """Return the rows, which must be those that the manifest describes."""
+        """The rows, which must be those that the manifest describes."""
         self.require_intact()
-        table = self.pack.rows(name_of(self.path)) if self.pack else read_table(self.path / ROWS)
+        table = self.pack.rows(name_of(self.path)) if self.pack else read_parquet(self.path / ROWS)
         if len(table) != self.manifest["rows"]:
             raise ReachcostError(_damaged(self, f"it has {len(table)} rows, its manifest says otherwise"))
         return table
@@ -131,10 +133,12 @@ class Run:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of the rows."""
-        return [*self.pack.columns(name_of(self.path))] if self.pack else pq.read_schema(self.path / ROWS).names
+        return (
+            [*self.pack.entry(name_of(self.path))["columns"]] if self.pack else pq.read_schema(self.path / ROWS).names
+        )
 
     def text(self, name: str) -> str:
-        """Return a text file of the run, which must be the one that the manifest describes."""
+        """A text file of the run, which must be the one that the manifest describes."""
         self.require_intact()
         return self.pack.texts(name_of(self.path))[name] if self.pack else (self.path / name).read_text("utf-8")
 
@@ -154,7 +158,7 @@ class Run:
                 raise ReachcostError(_damaged(self, f"{name} is not the file its manifest describes"))
 
     def complete(self, compute: Compute) -> Run:
-        """Make missing artefacts again, by the computation that made the run; they must have the same bytes.
+        """Compute missing artefacts again, by the computation that made the run; they must have the same bytes.
 
         Artefacts of a packed run are kept in the directory `path`, next to copies of its other files.
         """
@@ -199,12 +203,12 @@ def exclusive(out: Path) -> Iterator[None]:
 
 
 def record_run(path: Path, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
-    """Return the recorded run at `path`, computing it only if it is not there yet.
+    """The recorded run at `path`, which is computed only if it is not recorded yet.
 
     Args:
         path: Directory of the run.
         config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values, and frozen
-            dataclasses of them: a field that such a class gained after the run matches if it has its default.
+            dataclasses of them: a field that was added to such a class after the run matches if it has its default.
         compute: Called with a directory for further files; returns the rows.
         artefacts: Names of those files that need not be kept.
     """
@@ -252,7 +256,7 @@ def write_rows(rows: Columns, path: Path) -> None:
     pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), path, compression="zstd")
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read rows in this thread: Arrow waits forever for another one if there is no memory for it."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
         return file.read(columns, use_threads=False)
@@ -264,7 +268,7 @@ def is_recorded(path: Path) -> bool:
 
 
 def run_paths(directory: Path) -> list[Path]:
-    """Return the sorted paths of recorded runs below a directory, packed or not."""
+    """Sorted paths of recorded runs below a directory, packed or not."""
     found = {file.parent for file in directory.rglob(MANIFEST)}
     packs = [*directory.rglob(PACK), *(above / PACK for above in directory.parents[:2])]
     for pack in (path for path in packs if path.is_file()):
@@ -277,13 +281,12 @@ def read_run(path: Path) -> Run:
     """Open a recorded run and check its manifest."""
     pack = None if (path / MANIFEST).exists() else find_pack(path)
     try:
-        manifest = pack.manifest(name_of(path)) if pack else read_json(path / MANIFEST)
-    except OSError as error:
-        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json cannot be read ({error.strerror})")) from error
-    except ValueError as error:
+        manifest = pack.entry(name_of(path))["manifest"] if pack else read_json(path / MANIFEST)
+    except (OSError, ValueError) as error:
         if isinstance(error, ReachcostError):
             raise
-        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json is not valid JSON ({error})")) from error
+        reason = error.strerror if isinstance(error, OSError) else f"it is not valid JSON: {error}"
+        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json cannot be read ({reason})")) from error
     run = Run(path, manifest, pack)
     known = read_as(_Manifest, manifest, f"the record in {path} is damaged: manifest.json", _remedy(run))
     if ROWS not in known.files:
@@ -306,27 +309,25 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     Returns the value columns as arrays shaped like the keys, for example [cost, episode, candidate].
     """
     table = run.table()
-    if missing := [name for name in (*keys, *values) if name not in table.column_names]:
+    flat = {field.name for field in table.schema if not pa.types.is_nested(field.type)}
+    if missing := [name for name in (*keys, *values) if name not in flat]:
         raise ReachcostError(_damaged(run, f"its rows have no column {', '.join(missing)}"))
-    places = {name: {key: place for place, key in enumerate(allowed)} for name, allowed in keys.items()}
-    shape = tuple(map(len, places.values()))
-    position = np.zeros(len(table), np.int64)
-    for name, known in places.items():
-        found = table[name].to_pylist()
-        if unknown := [row for row, key in enumerate(found) if isinstance(key, list | dict) or key not in known]:
-            wrong = found[unknown[0]]
-            raise ReachcostError(_damaged(run, f"row {unknown[0]} has an unexpected {name} {wrong!r}"))
-        position = position * len(known) + np.array([known[key] for key in found], np.int64)
-    count = np.bincount(position, minlength=int(np.prod(shape)))
-    for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
-        if wrong.any():
-            where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
-            named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
-            raise ReachcostError(_damaged(run, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
+    places = {key: place for place, key in enumerate(product(*keys.values()))}
+    found = [*zip(*(table[name].to_pylist() for name in keys), strict=True)]
+    counts = Counter(found)
+    for problem, wrong in (
+        ("unexpected", [key for key in counts if key not in places]),
+        ("missing", [key for key in places if key not in counts]),
+        ("duplicate", [key for key in places if counts[key] > 1]),
+    ):
+        if wrong:
+            named = ", ".join(f"{name} {value}" for name, value in zip(keys, wrong[0], strict=True))
+            raise ReachcostError(_damaged(run, f"{len(wrong)} rows are {problem}, the first is {named}"))
+    position = np.array([places[key] for key in found])
     ordered = {name: np.empty(len(table)) for name in values}
     for name, column in ordered.items():
         column[position] = _finite(run, table, name)
-    return {name: column.reshape(shape) for name, column in ordered.items()}
+    return {name: column.reshape([*map(len, keys.values())]) for name, column in ordered.items()}
 
 
 def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
@@ -341,7 +342,7 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
 
 
 def as_json(value: Any) -> Any:
-    """Return settings as JSON values: dataclasses become objects, tuples arrays."""
+    """Settings as JSON values: dataclasses become objects, tuples arrays."""
     if is_dataclass(value):
         return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
@@ -360,20 +361,19 @@ def require_config(run: Run, config: Mapping[str, Any]) -> None:
 
 def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield where settings differ from those on record: name, then both values."""
-    if (is_dataclass(now) or isinstance(now, Mapping)) and isinstance(recorded, dict):
+    values = {one.name: getattr(now, one.name) for one in fields(now)} if is_dataclass(now) else now
+    if isinstance(values, Mapping) and isinstance(recorded, dict):
         known = {**_defaults(now), **recorded} if is_dataclass(now) else recorded
-        values = {f.name: getattr(now, f.name) for f in fields(now)} if is_dataclass(now) else now
         for name in sorted({*known, *values}, key=str):
-            if name in EVALUATED_ON and not (name in known and name in values):
-                continue
-            inside = f"{where}.{name}" if where else str(name)
-            yield from differences(known.get(name), values.get(name), inside)
+            if name not in EVALUATED_ON or (name in known and name in values):
+                inside = f"{where}.{name}" if where else str(name)
+                yield from differences(known.get(name), values.get(name), inside)
     elif recorded != (plain := as_json(now)):
         yield where, recorded, plain
 
 
 def _defaults(settings: Any) -> dict[str, Any]:
-    """Return the defaults of a dataclass, by field: what a run had before the field was added."""
+    """Defaults of a dataclass, by field: what a run had before the field was added."""
     made = {one.name: one.default_factory() for one in fields(settings) if one.default_factory is not MISSING}
     found = {one.name: one.default for one in fields(settings) if one.default is not MISSING}
     return as_json({**found, **made})
