@@ -9,7 +9,7 @@ from reachcost.experiments.study import Tables
 
 
 def studies() -> list[Tables]:
-    """The studies of the paper, for the entry point `reachcost.studies`; panels of figures come in this order."""
-    from reachcost_paper import pusht, suite, toponav, tworoom
+    """The studies of the paper, for the entry point `reachcost.studies`."""
+    from reachcost_paper import figures, pusht, suite, toponav, tworoom
 
-    return [tworoom.STUDY, toponav.STUDY, pusht.STUDY, suite.STUDY]
+    return [tworoom.STUDY, toponav.STUDY, pusht.STUDY, suite.STUDY, figures.FIGURES]

@@ -11,8 +11,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
-from reachcost.results.figures import INTERVAL, PanelPlan, new_figure, write_picture
-from reachcost.results.tables import Records, TableRow
+from reachcost.results.figures import INTERVAL, new_figure, write_picture
+from reachcost.results.tables import TableRow
+from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.styles import COLOURS, LOOKS, PAPER, Look
 
 GAP = 0.6

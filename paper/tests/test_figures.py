@@ -17,16 +17,16 @@ from PIL import Image
 from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.experiments import registry
-from reachcost.experiments.registry import all_figures, all_tables, draw, results_of
+from reachcost.experiments.registry import all_tables, draw, results_of
 from reachcost.results.episode_figures import HOLD, STEP, Panel, draw_replay
-from reachcost.results.figures import PanelPlan, draw_panels, write_figure
 from reachcost.results.records import is_recorded
-from reachcost.results.tables import Records
 from reachcost_paper.charts import Bar, draw_bars
+from reachcost_paper.figures import PANELS
+from reachcost_paper.panels import PanelPlan, Records, draw_panels, write_figure
 from reachcost_paper.styles import LOOKS
 
 ROOT = Path(__file__).parents[2]
-RESULTS, NAMES = ROOT / "results", [*all_figures()]
+RESULTS, NAMES = ROOT / "results", [*PANELS]
 QUICK = ("figure-interfaces", "figure-pair-sampling", "figure-task-execution", "figure-pusht-boundary")
 """A diagram, lines, maps and bars."""
 
@@ -40,13 +40,13 @@ def with_records(out: Path) -> Path:
 
 @cache
 def built(name: str) -> Figure:
-    return draw_panels(all_figures()[name], Records(RESULTS))
+    return draw_panels(PANELS[name], Records(RESULTS))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_published_and_has_its_panels(name: str) -> None:
     titles = [axes.get_title("left") for part in built(name).subfigs for axes in part.axes]
-    panels = zip("ABCDE", all_figures()[name], strict=False)
+    panels = zip("ABCDE", PANELS[name], strict=False)
     assert [title for title in titles if title] == [f"{letter}   {panel.title}" for letter, panel in panels]
     assert all((RESULTS / "figures" / f"{name}.{kind}").stat().st_size < 300_000 for kind in ("svg", "png"))
 
@@ -55,14 +55,14 @@ def test_every_figure_is_published_and_has_its_panels(name: str) -> None:
     "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in NAMES]
 )
 def test_a_figure_has_the_published_bytes_and_names_its_sources(name: str, tmp_path: Path) -> None:
-    once, _ = write_figure(name, all_figures()[name], with_records(tmp_path))
+    once, _ = write_figure(name, PANELS[name], with_records(tmp_path))
     assert once.read_bytes() == (RESULTS / "figures" / once.name).read_bytes()
     drawing = once.read_text()
     (sources,) = re.findall(r"<dc:source>(.*?)</dc:source>", drawing) or [""]
-    assert {f"tables/{table}" for panel in all_figures()[name] for table in panel.tables} <= {*sources.split()}
+    assert {f"tables/{table}" for panel in PANELS[name] for table in panel.tables} <= {*sources.split()}
     assert all(is_recorded(RESULTS / source) for source in sources.split() if source.startswith("runs/"))
     assert "<dc:date>" not in drawing
-    for panel in all_figures()[name]:  # text is text
+    for panel in PANELS[name]:  # text is text
         assert re.search(rf">[^<]*{re.escape(panel.title)}</text>", drawing.replace("&#39;", "'"))
 
 

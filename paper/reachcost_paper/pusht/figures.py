@@ -13,12 +13,12 @@ from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting
-from reachcost.results.figures import TITLE_SIZE, PanelPlan, new_figure, write_picture
-from reachcost.results.tables import Records
+from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
 from reachcost.tasks.pusht.task import PushT, angle_error
 from reachcost_paper.charts import Wanted, bar_of, bar_panel, draw_bars
 from reachcost_paper.episode import EpisodeRun, visited
+from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.pusht.settings import FULL, MEMBER, READINGS, SEEDS, sets
 from reachcost_paper.styles import BLUE
 

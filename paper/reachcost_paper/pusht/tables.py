@@ -34,7 +34,7 @@ from reachcost.tasks.pusht.physics import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.pusht import settings
-from reachcost_paper.pusht.figures import FIGURES, contact_cells, draw_contact
+from reachcost_paper.pusht.figures import contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
 
@@ -280,7 +280,6 @@ STUDY = Study(
     quick_planner=replace(settings.PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
-    figures=FIGURES,
     heads=settings.HEADS,
     costs=settings.COSTS,
     foreign_sets=settings.FOREIGN_SETS,

@@ -16,7 +16,6 @@ from reachcost.results.tables import TableRow
 from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.toponav import recipes
-from reachcost_paper.toponav.figures import FIGURES
 from reachcost_paper.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
 
 NOTES = read_notes("reachcost_paper.toponav")
@@ -90,7 +89,6 @@ STUDY = Study(
             NOTES["toponav-recipes"], ("validation_rmse",), recipes.ROWS, intervals="", legend=False
         ),
     },
-    figures=FIGURES,
     heads=HEADS,
     pair_seed=BASE_SEED,
     proposal=lambda task: RouteProposal(cast(TopoNav, task)),

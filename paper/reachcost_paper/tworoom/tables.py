@@ -21,7 +21,6 @@ from reachcost_paper.tworoom import (
     trace,
     unseen,
 )
-from reachcost_paper.tworoom.figures import FIGURES
 
 AUDITS: dict[str, dict[str, Any]] = {
     "sasc": {
@@ -143,6 +142,5 @@ STUDY = Study(
         "pc_2": ("in component 2 %", 1),
     },
     table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS), "beyond": tuple(BEYOND)},
-    figures=FIGURES,
     legend=settings.NOTES["legend"],
 )

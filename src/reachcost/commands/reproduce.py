@@ -128,7 +128,6 @@ def reproduce(
         request_of,
         require_ready,
         results_of,
-        tables_of,
     )
 
     options.prepare()
@@ -137,7 +136,7 @@ def reproduce(
     figures = [one for one in names if one in all_figures()]
     tables = [one for one in names if one not in figures]
     for figure in figures:  # a report shows tables
-        tables += missing_tables(figure, out) if options.report is None else tables_of(figure)
+        tables += missing_tables(figure, out) if options.report is None else all_figures()[figure].tables
     requests = [request_of(table) for table in dict.fromkeys(tables)]
     if options.report is not None and not requests:
         raise ReachcostError(f"{name} is drawn from no table, and a report shows tables: leave --report out")

@@ -14,9 +14,8 @@ from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.study import Tables
+from reachcost.experiments.study import FigurePlan, Tables
 from reachcost.experiments.tables import make_tables
-from reachcost.results.figures import PanelPlan, write_figure
 from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
 
@@ -54,13 +53,9 @@ def all_tables() -> dict[str, Tables]:
     return {table: study for study in studies().values() for table in study.tables}
 
 
-def all_figures() -> dict[str, list[PanelPlan]]:
-    """Return every figure, and its panels in the order of the studies that declare them."""
-    found: dict[str, list[PanelPlan]] = {}
-    for study in studies().values():
-        for figure, panels in study.figures.items():
-            found.setdefault(figure, []).extend(panels)
-    return found
+def all_figures() -> dict[str, FigurePlan]:
+    """Return every figure of the installed studies."""
+    return {name: figure for study in studies().values() for name, figure in study.figures.items()}
 
 
 def groups() -> dict[str, tuple[str, ...]]:
@@ -89,14 +84,10 @@ def require_ready(names: Sequence[str]) -> None:
             all_tables()[name].require()
 
 
-def tables_of(figure: str) -> list[str]:
-    """Return the tables of a figure."""
-    return [*dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)]
-
-
 def missing_tables(figure: str, out: Path) -> list[str]:
     """Return the tables of a figure that `out` does not have."""
-    return [table for table in tables_of(figure) if not (out / "tables" / f"{table}.json").exists()]
+    tables = all_figures()[figure].tables
+    return [table for table in tables if not (out / "tables" / f"{table}.json").exists()]
 
 
 def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
@@ -104,7 +95,7 @@ def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[
     for table in missing_tables(name, out):
         reproduce(table, out, progress)
     with exclusive(out):
-        return write_figure(name, all_figures()[name], out)
+        return [*all_figures()[name].write(out)]
 
 
 def request_of(name: str) -> TableRequest:

@@ -25,9 +25,10 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reachcost.experiments.experiment import Experiment
     from reachcost.experiments.tables import TablePlan
-    from reachcost.results.figures import PanelPlan
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,15 @@ class Setting:
         return self.member.seed if self.head_seed is None else self.head_seed
 
 
+@dataclass(frozen=True)
+class FigurePlan:
+    """A figure that is drawn from tables and their runs."""
+
+    tables: tuple[str, ...]
+    write: Callable[[Path], Sequence[Path]]
+    """Draws the figure from the records below a directory, and returns the files that it wrote."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tables:
     """Tables and the name of their records; all that a study of several worlds declares."""
@@ -136,8 +146,7 @@ class Tables:
     headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Heading and digits of custom metrics."""
     table_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    figures: Mapping[str, Sequence[PanelPlan]] = field(default_factory=dict)
-    """Panels by the name of their figure; a figure may have panels of several studies."""
+    figures: Mapping[str, FigurePlan] = field(default_factory=dict)
     legend: str = ""
     """Meaning of the names of costs, at the end of every note."""
     require: Callable[[], object] = lambda: None

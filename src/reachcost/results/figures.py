@@ -1,38 +1,24 @@
-"""Figures drawn from tables: panels, and dots with intervals."""
+"""Pictures of tables: dots with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import count, groupby
+from itertools import groupby
 from pathlib import Path
-from string import ascii_uppercase
-from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
 from reachcost.core.files import write_file
-from reachcost.results.tables import Records
 
 INTERVAL = "ours, 95 % interval"
 """Label of our values in legends."""
-LAST = (INTERVAL, "paper")
-"""Labels at the end of a legend."""
 TITLE_SIZE = 11
 """Font size of the title of a panel."""
 OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
-WIDEST = 9.5
-"""Maximum width of a row of panels in inches."""
-DOTS = 150
-"""Pixels per inch of the PNG of a figure."""
-STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9.5, "hatch.linewidth": 0.6, "legend.fontsize": 9}
-SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "reachcost"}
-"""Text stays text, and identifiers are the same every time."""
 
 
 def new_figure(width: float, height: float, heading: str = "") -> Figure:
@@ -48,12 +34,12 @@ def write_picture(figure: Figure, path: Path) -> None:
     """Write a PNG in one step."""
     picture = BytesIO()
     figure.set_dpi(120)
-    _lay_out(figure)
+    lay_out(figure)
     FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
     write_file(path, picture.getvalue())
 
 
-def _lay_out(figure: Figure) -> None:
+def lay_out(figure: Figure) -> None:
     """Compute the layout once: `savefig` would draw the figure an additional time for that."""
     if engine := figure.get_layout_engine():
         engine.execute(figure)
@@ -123,74 +109,3 @@ def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = T
     axes.tick_params(axis="y", length=0)
     axes.set_yticks(places, [dot.label if labelled else "" for dot in dots])
     axes.set_ylim(len(dots) - 0.5, -0.5)
-
-
-@dataclass(frozen=True)
-class PanelPlan:
-    """The declaration of a panel of a figure; sizes are in inches, before a row is stretched to its figure."""
-
-    title: str
-    draw: Callable[[Axes, Records], None]
-    tables: tuple[str, ...] = ()
-    """Tables that it is drawn from, with their runs."""
-    width: float = 4.6
-    height: float = 3.0
-
-
-def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path]:
-    """Draw panels from the records below `out`, and write them as `out/figures/<name>.svg` and `.png`.
-
-    The metadata of the SVG contain the name of the figure and of the records.
-    """
-    records, drawing, picture = Records(out), BytesIO(), BytesIO()
-    with mpl.rc_context({**STYLE, **SVG}):
-        figure = draw_panels(panels, records)
-        _lay_out(figure)
-        metadata = {"Title": name, "Source": " ".join(records.used), "Creator": "reachcost", "Date": None}
-        FigureCanvasSVG(figure).print_svg(drawing, metadata=metadata)
-        figure.set_dpi(DOTS)
-        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
-    paths = [out / "figures" / f"{name}.svg", out / "figures" / f"{name}.png"]
-    for path, content in zip(paths, (drawing, picture), strict=True):
-        write_file(path, content.getvalue())
-    return paths
-
-
-def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
-    """Draw panels in rows, with letters if there are several, and one legend below them."""
-    rows = _rows(panels)
-    heights = [max(panel.height for panel in row) for row in rows]
-    figure = new_figure(max(sum(panel.width for panel in row) for row in rows), sum(heights) + 0.4)
-    letters = (f"{letter}   " if len(panels) > 1 else "" for letter in ascii_uppercase)
-    below = figure.subfigures(len(rows), 1, height_ratios=heights, squeeze=False)[:, 0].tolist()
-    for row, part in zip(rows, below, strict=True):
-        grid = part.add_gridspec(1, len(row), width_ratios=[panel.width for panel in row])
-        for number, panel, letter in zip(count(), row, letters, strict=False):
-            axes = part.add_subplot(grid[0, number])
-            panel.draw(axes, records)
-            axes.set_title(f"{letter}{panel.title}", loc="left", fontweight="bold")
-    _add_legend(figure, below)
-    return figure
-
-
-def _rows(panels: Sequence[PanelPlan]) -> list[list[PanelPlan]]:
-    """Group panels that fit side by side."""
-    rows: list[list[PanelPlan]] = []
-    for panel in panels:
-        if rows and sum(one.width for one in rows[-1]) + panel.width <= WIDEST:
-            rows[-1].append(panel)
-        else:
-            rows.append([panel])
-    return rows
-
-
-def _add_legend(figure: Figure, parts: Sequence[SubFigure]) -> None:
-    shared = [axes for part in parts for axes in part.axes if axes.get_legend() is None]
-    shown = [axes.get_legend_handles_labels() for axes in shared]
-    marks = {name: handle for handles, names in shown for handle, name in zip(handles, names, strict=True)}
-    if marks:
-        order = [*(name for name in marks if name not in LAST), *(name for name in LAST if name in marks)]
-        widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and a gap
-        columns = max(1, min(len(marks), int(figure.get_figwidth() / widest)))
-        style: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 2.8}
-        figure.legend([marks[name] for name in order], order, ncols=columns, **style)

@@ -1,4 +1,4 @@
-"""Reads packs: many runs in few files. `python -m reachcost_tools.pack` writes them.
+"""Reads packs: many runs of a study in few files.
 
 DIR/runs/<study>/pack.json        the manifest of every run, the columns of its rows, and a fingerprint of these rows
 DIR/runs/<study>/<kind>.parquet   the rows: a row group for each run, whose name is in the column `run`

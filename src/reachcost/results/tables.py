@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from rich.table import Table
 from reachcost.core.files import write_file
 from reachcost.core.json_files import LARGEST, LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Run, read_run
 
 SIMULATOR = "simulator"
 """Model of rows that use no world model: lower and upper references."""
@@ -236,50 +234,3 @@ def _note(path: Path) -> str:
         return ""
     lines = markdown.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     return "\n".join(takewhile(lambda line: not line.startswith("|"), lines)).strip()[:LONGEST]
-
-
-class Records:
-    """Reads tables and their runs below an output directory, and lists what was read."""
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self._used: dict[str, None] = {}
-        self._tables: dict[str, ResultTable] = {}
-
-    @property
-    def used(self) -> list[str]:
-        """Files that were read, relative to the directory and without their suffixes."""
-        return [*self._used]
-
-    def rows(self, table: str, **wanted: object) -> list[TableRow]:
-        """Rows of a table, or those with certain values, such as `cost="raw", seed=None`."""
-        rows = self._table(table).rows
-        return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
-
-    def row(self, table: str, **wanted: object) -> TableRow:
-        """The only row of a table with certain values; by default with an empty `setting`."""
-        rows = self.rows(table, **{"setting": "", **wanted})
-        if len(rows) != 1:
-            raise ReachcostError(f"{self._path(table)} has {len(rows)} rows with {wanted}, not one: make it again")
-        return rows[0]
-
-    def run(self, table: str, name: str) -> Run:
-        """A run of a table by its name, in which `*` stands for any letters; its rows must be unchanged."""
-        rows_sha256: dict[str, str] = self._table(table).provenance["rows_sha256"]
-        found = [key for key in rows_sha256 if fnmatchcase(key, name)]
-        if len(found) != 1:
-            raise ReachcostError(f"{self._path(table)} has {len(found)} runs {name}, not one: make it again")
-        run = read_run(self.out / "runs" / found[0])
-        if run.sha256["rows.parquet"] != rows_sha256[found[0]]:
-            raise ReachcostError(f"{self._path(table)} has other rows than {run.path}: make it again")
-        self._used[f"runs/{found[0]}"] = None
-        return run
-
-    def _path(self, table: str) -> Path:
-        return self.out / "tables" / f"{table}.json"
-
-    def _table(self, name: str) -> ResultTable:
-        if name not in self._tables:
-            self._tables[name] = read_table(self._path(name))
-            self._used[f"tables/{name}"] = None
-        return self._tables[name]

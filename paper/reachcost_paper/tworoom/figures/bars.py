@@ -7,9 +7,9 @@ from functools import partial
 
 from matplotlib.axes import Axes
 
-from reachcost.results.figures import Dot, PanelPlan, draw_metric
-from reachcost.results.tables import Records
+from reachcost.results.figures import Dot, draw_metric
 from reachcost_paper.charts import Wanted, bar_panel, draw_share, log_axes
+from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.styles import LOOKS
 from reachcost_paper.tworoom.figures.diagrams import draw_method
 from reachcost_paper.tworoom.figures.maps import draw_trace

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from reachcost.planning.cem import CEM
-from reachcost.results.figures import PanelPlan
-from reachcost.results.tables import Records
+from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.tworoom.settings import PAPER_HEAD, POOLS
 
 SEARCH = CEM()
