@@ -58,7 +58,6 @@ PAIRS = {
     "an array": (lambda: Own(w=np.ones((2, 3))), lambda: Own(w=np.ones((3, 2)))),
     "a setting": (lambda: Own(net=linear(), scale=1.0), lambda: Own(net=linear(), scale=2.0)),
     "a tuple": (lambda: Own(net=linear(), sizes=(1, 2)), lambda: Own(net=linear(), sizes=(1, 3))),
-    "a numpy number": (lambda: Own(net=linear(), n=np.float32(1)), lambda: Own(net=linear(), n=np.float32(2))),
     "deep inside": (lambda: Own(parts={"a": [linear(0)]}), lambda: Own(parts={"a": [linear(1)]})),
     "far inside": (lambda: Own(a=Own(b=Own(c=Own(d=linear(0))))), lambda: Own(a=Own(b=Own(c=Own(d=linear(1)))))),
     "its name": (lambda: Own(net=linear()), lambda: Own(other=linear())),

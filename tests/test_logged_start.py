@@ -135,34 +135,35 @@ def test_presets_adapt_to_given_sizes() -> None:
 
 
 def test_the_default_planner_begins_with_logs() -> None:
-    task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
-    goals, costs = task.evaluation_set("high-distance").spread(2), {"raw": rc.LatentMSE()}
-    latents = rc.encode_logs(model, task.generate_logs(50))
-    default = rc.control(task, model, costs, goals, logs=latents, budget=5)
-    named = rc.control(task, model, costs, goals, rc.CEM.experienced(), logs=latents, budget=5)
-    assert np.array_equal(default.paths, named.paths)
-    grid, exact = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
-    few, logged = grid.evaluation_set().spread(2), rc.encode_logs(exact, grid.generate_logs(50))
-    default = rc.control(grid, exact, costs, few, logs=logged, budget=3)
-    named = rc.control(grid, exact, costs, few, rc.CategoricalCEM.experienced(), logs=logged, budget=3)
-    assert np.array_equal(default.paths, named.paths)
-    without = rc.control(grid, exact, costs, few, budget=3)
-    assert np.array_equal(without.paths, rc.control(grid, exact, costs, few, rc.CategoricalCEM(), budget=3).paths)
+    room, grid = rc.make_task("tworoom"), rc.make_task("toponav")
+    lewm, exact = rc.load_world_model("lewm-tworoom-3072"), rc.tasks.ExactTopoNav()
+    frames, features = rc.encode_logs(lewm, room.generate_logs(50)), rc.encode_logs(exact, grid.generate_logs(50))
+    high = room.evaluation_set("high-distance")
+    for task, model, goals, logs, planner in (
+        (room, lewm, high, frames, rc.CEM.experienced()),
+        (grid, exact, grid.evaluation_set(), features, rc.CategoricalCEM.experienced()),
+        (grid, exact, grid.evaluation_set(), None, rc.CategoricalCEM()),
+    ):
+        default, named = (
+            rc.control(task, model, {"raw": rc.LatentMSE()}, goals.spread(2), chosen, logs=logs, budget=3)
+            for chosen in (None, planner)
+        )
+        assert np.array_equal(default.paths, named.paths)
 
 
 def test_missing_and_wrong_logs_are_refused() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, planner = task.evaluation_set("high-distance").spread(1), rc.CEM(from_logs=True)
-    with pytest.raises(rc.ReachcostError, match="encode_logs"):
-        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner)
     foreign = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])), {"sha256": "other"})
-    with pytest.raises(rc.ReachcostError, match="another model"):
-        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner, logs=foreign)
-    with pytest.raises(rc.ReachcostError, match="logs="):
-        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, rc.CEM(), logs=foreign)
-    frames = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])))
+    for chosen, logs, message in (
+        (planner, None, "encode_logs"),
+        (planner, foreign, "another model"),
+        (rc.CEM(), foreign, "logs="),
+    ):
+        with pytest.raises(rc.ReachcostError, match=message):
+            rc.control(task, model, {"raw": rc.LatentMSE()}, goals, chosen, logs=logs)
     with pytest.raises(rc.ReachcostError, match="no actions of 2 numbers"):
-        LoggedActions(frames, BLOCKS)
+        LoggedActions(foreign, BLOCKS)
     with pytest.raises(rc.ReachcostError, match="50 action blocks"):
         LoggedActions(walks(), BLOCKS).near(torch.zeros(1, 2), horizon=50, count=3)
     latents = rc.encode_logs(model, task.generate_logs(20))

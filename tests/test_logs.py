@@ -79,6 +79,13 @@ def test_episodes_and_windows_end_with_the_episode(logs: Logs, tmp_path: Path) -
         assert all(len(set(column[start : start + span])) == 1 for start in starts)
 
 
+def test_rows_of_empty_episodes() -> None:
+    logs = Logs({"state": np.zeros((5, 1))}, np.array([0, 2, 0, 3, 0]))
+    assert logs.episode_of(np.arange(5)).tolist() == [1, 1, 3, 3, 3]
+    assert logs.in_episodes(np.array([0, 3])).tolist() == [False, False, True, True, True]
+    assert logs.window_starts(2).tolist() == [0, 2, 3]
+
+
 def test_a_failed_write_leaves_the_old_file(logs: Logs, tmp_path: Path) -> None:
     path = tmp_path / "logs.h5"
     write_logs(logs, path)

@@ -133,10 +133,3 @@ def test_a_truncated_file_is_an_error(stored: Path) -> None:
         file.truncate(1000)
     with pytest.raises(ReachcostError, match="truncated"):
         read(torch.tensor([20_000]))
-
-
-def test_rows_of_empty_episodes() -> None:
-    logs = Logs({"state": np.zeros((5, 1))}, np.array([0, 2, 0, 3, 0]))
-    for episodes in ([], [0], [1], [2, 3], [4], [0, 1, 2, 3, 4]):
-        expected = np.isin(logs.episode_of(np.arange(5)), episodes)
-        assert np.array_equal(logs.in_episodes(np.array(episodes, np.int64)), expected)
