@@ -85,7 +85,7 @@ def main(out: Path) -> None:
     imagined = rc.labels.ImaginedPairs(model, latents)
     heads = {
         "logged times, no door in the logs": rc.fit(rc.labels.TemporalPairs(latents, holdout=0.1)),
-        "imagined ways, from the same logs": rc.fit(imagined),
+        "imagined paths, from the same logs": rc.fit(imagined),
     }
     out.mkdir(parents=True, exist_ok=True)
     draw_graph(task, full, latents, imagined, out / "imagined.png")

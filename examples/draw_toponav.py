@@ -33,23 +33,17 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     episode = experiment.evaluation().subset(slice(row, row + 1))
     model, costs = ExactTopoNav(), {name: experiment.cost(setting) for name, setting in settings.items()}
     task = model.task
-    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    # Random streams belong to the episode, so it takes the same path here as among all others.
     proposal = RouteProposal(task)
     runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed, proposal=proposal)
     fields, panels = cost_fields(task, model, costs, episode.goals), []
     titles = {"raw": "raw latent distance (squared latent difference)", "trm": "TRM (predicted steps)"}
     for number, (name, title) in enumerate(titles.items()):
         steps, reached = int(runs.steps[number, 0]), bool(runs.success[number, 0])
-        end = (
-            f"reached the goal in {steps} steps"
-            if reached
-            else f"still {runs.final_distance[number, 0]} steps away after {steps}"
-        )
+        end = f"goal reached in {steps} steps" if reached else f"{runs.final_distance[number, 0]} steps away at the end"
         panels.append(Panel(title, end, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
-    heading = (
-        f"TopoNav episode {episode.episodes[0]}, shortest route {task.distance(episode.starts, episode.goals)[0]} "
-        "steps: same planner, same random numbers, two terminal costs"
-    )
+    shortest = task.distance(episode.starts, episode.goals)[0]
+    heading = f"TopoNav episode {episode.episodes[0]}, {shortest} steps: same planner and random numbers, two costs"
     draw_replay(episode.goals[0], panels, (-0.5, SIZE - 0.5), path, heading)
 
 

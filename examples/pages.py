@@ -1,4 +1,4 @@
-"""Run the first Python block of README.md or of a page of the documentation in full, for minutes.
+"""Run the first Python block of README.md or of a page of the documentation in full, which takes minutes.
 
 python examples/pages.py README.md
 """

@@ -21,9 +21,9 @@ def main(episodes: int = 20, log_episodes: int = 3000, pairs: int = 100_000) -> 
     """Print success with latent distance, with a head, and of random actions.
 
     Args:
-        episodes: Of the high-distance evaluation set, at most 100.
-        log_episodes: Logged episodes that the head learns from.
-        pairs: Pairs of logged states that it learns from in an epoch.
+        episodes: Number of episodes of the high-distance evaluation set, at most 100.
+        log_episodes: Number of logged episodes that the head learns from.
+        pairs: Number of training pairs in an epoch.
     """
     import_stable_worldmodel()
     progress = ConsoleProgress(Console(stderr=True))
@@ -44,6 +44,6 @@ def main(episodes: int = 20, log_episodes: int = 3000, pairs: int = 100_000) -> 
 
 
 if __name__ == "__main__":
-    # This file has the name of the package it shows: its directory must not be where imports are looked for.
+    # This file has the name of the package that it imports, so its directory must not be searched for imports.
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
     tyro.cli(main)
