@@ -9,6 +9,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Dialog, Error, sync_playwright
 
+from reachcost_tools.faults import DATA
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "no chromium here: pages are not opened (Debian: apt-get install chromium)"
 PAGE = "page.html"
@@ -71,19 +73,5 @@ def _errors_of(browser: Browser, file: Path) -> list[str]:
     return [error for error in errors if error]
 
 
-USE = """() => {
-  if (!document.querySelector("main")?.innerText.trim()) return "the page is empty";
-  for (const choice of document.querySelectorAll("select")) for (const option of [...choice.options].slice(0, 20)) {
-    choice.value = option.value;
-    choice.dispatchEvent(new Event("change"));
-  }
-  for (const slider of document.querySelectorAll("input[type=range]")) for (const end of [slider.min, slider.max]) {
-    slider.value = end;
-    slider.dispatchEvent(new Event("input"));
-  }
-  for (const button of document.querySelectorAll("button:not([disabled])")) button.click();
-  const shown = [...document.querySelectorAll("canvas")].filter(one => one.checkVisibility());
-  const empty = shown.filter(one => !one.width || !one.height);
-  return empty.length ? `${empty.length} pictures of ${empty[0].width} x ${empty[0].height} pixels` : "";
-}"""
+USE = (DATA / "use_page.js").read_text()
 """Uses every control of a page, and returns what is empty."""

@@ -15,29 +15,13 @@ from typing import Any
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
+from reachcost_tools.faults import DATA
 from reachcost_tools.faults.classes import Attempt
 from reachcost_tools.faults.processes import Ended, Process
 from reachcost_tools.pack import drop
 
 ROOT = Path(__file__).parents[3]
-WORLD = ROOT / "tests" / "toy.py"
-SWEEP = f"""
-task = "{WORLD}:Corridor"
-models = ["{WORLD}:Sketch"]
-logs = {{episodes = 40}}
-episodes = 2
-budgets = [4]
-[heads.trm]
-labels = ["temporal", "stitched"]
-pairs = 200
-validation = 100
-recipe = {{epochs = 1, hidden = 8}}
-[planners.quick]
-horizon = 4
-candidates = 8
-iterations = 1
-elites = 4
-"""
+SWEEP = (DATA / "sweep.toml").read_text().replace("WORLD", str(ROOT / "tests" / "toy.py"))
 LOGS = ("logs", "generate", "tworoom", "--out")
 LEARN = ("--model", "lewm-tworoom-3072", "--logs", "../inputs/logs.h5", "--task", "tworoom")
 AUDIT = ("--episodes", "2", "--candidates", "8", "--iterations", "1", "--no-criteria")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reachcost.experiments.cells.ray_tasks import quiet
+from reachcost_tools.faults import DATA
 from reachcost_tools.faults.classes import Attempt
 from tests.ray.nodes import Nodes
 from tests.small import contents
@@ -22,31 +23,12 @@ KILLS = 5
 """Number of kills during one study."""
 PATIENCE = 600.0
 """Seconds after which a study counts as hanging."""
-STUDY = """
-task = "tests.toy:Corridor"
-models = ["tests.toy:Sketch"]
-logs = {episodes = 200}
-episodes = 4
-seeds = [0, 1]
-budgets = [6]
-[heads.trm]
-labels = ["temporal", "stitched"]
-pairs = 20000
-validation = 1000
-recipe = {epochs = 6, hidden = 64}
-[planners.quick]
-horizon = 4
-candidates = 32
-iterations = 2
-elites = 4
-"""
 
 
 def nodes(count: int, scratch: Path) -> Iterator[Attempt]:
     """Kill workers, nodes and drivers, a few during each study, and compare its rows with undisturbed ones."""
     quiet()  # drivers inherit it
-    file = scratch / "keys.toml"
-    file.write_text(STUDY, encoding="utf-8")
+    file = DATA / "cluster_sweep.toml"
     driver = _driver(file, scratch / "undisturbed")
     if driver.wait(PATIENCE):
         yield Attempt("nothing is killed", f"exit code {driver.returncode}: {_errors(scratch / 'undisturbed')}")

@@ -24,6 +24,7 @@ from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import read_architecture
 from reachcost.worldmodels.training import Training, restore_state, save_state, write_world_model
+from reachcost_tools.faults import DATA
 from reachcost_tools.faults.formats import Format, digest, require_finite
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
@@ -31,42 +32,7 @@ PLAN = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
 )
 FRAMES = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
-MODULE = "stable_worldmodel.wm.lewm.module"
-MLP = {
-    "_target_": f"{MODULE}.MLP",
-    "hidden_dim": 16,
-    "output_dim": 12,
-    "norm_fn": {"_target_": "torch.nn.BatchNorm1d", "_partial_": True},
-}
-PUBLIC = {
-    "_target_": "stable_worldmodel.wm.lewm.LeWM",
-    "encoder": {
-        "_target_": "stable_pretraining.backbone.utils.vit_hf",
-        "size": "tiny",
-        "patch_size": 28,
-        "image_size": 56,
-        "pretrained": False,
-        "use_mask_token": False,
-        "hidden_size": 24,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 3,
-        "intermediate_size": 32,
-    },
-    "predictor": {
-        "_target_": f"{MODULE}.Predictor",
-        "num_frames": 1,
-        "input_dim": 12,
-        "hidden_dim": 12,
-        "output_dim": 12,
-        "depth": 1,
-        "heads": 2,
-        "mlp_dim": 16,
-        "dim_head": 8,
-    },
-    "action_encoder": {"_target_": f"{MODULE}.Embedder", "input_dim": 10, "emb_dim": 12},
-    "projector": {**MLP, "input_dim": 24},
-    "pred_proj": {**MLP, "input_dim": 12},
-}
+PUBLIC = json.loads((DATA / "config.json").read_text())
 
 
 def head(directory: Path) -> None:

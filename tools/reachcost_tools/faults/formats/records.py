@@ -20,28 +20,12 @@ from reachcost.report.scene import Episode, Field, Map, Replay, Scene, Strip, sc
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom.logs import FROZEN
+from reachcost_tools.faults import DATA
 from reachcost_tools.faults.browser import PAGE
 from reachcost_tools.faults.formats import Format, digest
 from reachcost_tools.pack import pack
 
-SWEEP = """
-task = "tworoom"
-models = ["lewm-tworoom-3072"]
-costs = ["raw", "trm"]
-seeds = [0, 1]
-budgets = [50]
-logs = {episodes = 200}
-episodes = 2
-[heads.trm]
-labels = ["temporal", "stitched"]
-pairs = 500
-recipe = {like = "paper", epochs = 1, hidden = 8}
-[planners.quick]
-horizon = 4
-candidates = [8, 16]
-iterations = 1
-elites = 4
-"""
+SWEEP = (DATA / "small_sweep.toml").read_text()
 
 
 def run(directory: Path) -> None:
