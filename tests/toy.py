@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.sasc import draw_pools
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
@@ -23,7 +22,7 @@ from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Study
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
-from reachcost.protocols import Observations, WorldModel
+from reachcost.protocols import Observations
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
@@ -97,10 +96,6 @@ REPAIR = HeadPlan(RECIPE, pairs=12_000, validation=1_000)
 MEMBERS = (Member("sketch", 1, "sketch-1"), Member("sketch", 2, "sketch-2"))
 
 
-def draw(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.ndarray:
-    return draw_pools(task, model, goals, PLANNER.horizon, PLANNER.candidates, seed)
-
-
 LINES = [RowPlan("sketch", cost) for cost in ("raw", "trm", "oracle", "random")]
 
 
@@ -126,7 +121,7 @@ STUDY = Study(
     models={"sketch": lambda task, clamp: Sketch(task)},
     members={"sketch": MEMBERS},
     planner=PLANNER,
-    pools=PoolPlan(draw, seed=lambda seed: seed, candidates=PLANNER.candidates, horizon=PLANNER.horizon),
+    pools=PoolPlan(PLANNER.candidates, PLANNER.horizon),
     evaluation="beyond",
     tables={"keys": TablePlan("Who turns back for the key?", (*METRICS, "p_value", "execution"), KEYS)},
     heads={"trm": REPAIR},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from reachcost.audits.sasc import gaussian_pools
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, hybrid
 from reachcost.heads.recipe import Recipe
@@ -68,9 +67,4 @@ COSTS = {
     for name, head in (("hybrid", "task-state"), ("shuffled-hybrid", "shuffled"))
     for weight in (0.25, 0.5, 0.75, 1.0)
 } | {"trm-hybrid": hybrid("trm")}
-POOLS = PoolPlan(
-    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=96),
-    seed=lambda seed: 123,
-    candidates=96,
-    horizon=5,
-)
+POOLS = PoolPlan(candidates=96, seed=lambda seed: 123)

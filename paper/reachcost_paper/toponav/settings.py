@@ -38,7 +38,7 @@ HEADS = {
     "shuffled-train": replace(SHUFFLED_HEAD, shuffled="train"),
 }
 POOLS = PoolPlan(
-    draw=lambda task, model, goals, seed: sasc_pool(cast(TopoNav, task), goals, seed),
+    draw=lambda task, goals, seed: sasc_pool(cast(TopoNav, task), goals, seed),
     seed=sasc_seed,
     candidates=SASC_CANDIDATES,
     horizon=SASC_HORIZON,

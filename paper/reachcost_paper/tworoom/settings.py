@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from reachcost.audits.sasc import gaussian_pools
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, hybrid, symmetrised
 from reachcost.heads.recipe import Recipe
@@ -116,9 +115,4 @@ COSTS = {
     "geodesic-hybrid": hybrid("geodesic-mlp"),
     "trm-symmetric": symmetrised("trm-paper"),
 }
-POOLS = PoolPlan(
-    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=300),
-    seed=lambda seed: 123,
-    candidates=300,
-    horizon=5,
-)
+POOLS = PoolPlan(seed=lambda seed: 123)

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.audits.sasc import gaussian_pools
 from reachcost.core.progress import Progress
 from reachcost.costs.tabular import cost_fields
-from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
@@ -44,10 +42,6 @@ PAPER: dict[str, dict[str, float]] = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0,
 
 def _model(task: Task, clamp: bool) -> WorldModel:
     return load_world_model(MODEL, clamp=clamp)
-
-
-def _pools(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.ndarray:
-    return gaussian_pools(goals, model.action_dim, candidates=CANDIDATES)
 
 
 NOTE = (
@@ -105,7 +99,7 @@ def run_demo(
         models={MODEL: _model},
         members={"lewm": (MEMBER,)},
         planner=PLANNER,
-        pools=PoolPlan(draw=_pools, seed=lambda seed: 123, candidates=CANDIDATES, horizon=5),
+        pools=PoolPlan(CANDIDATES, seed=lambda seed: 123),
         evaluation=SET,
         tables={"demo": plan},
         heads={"trm": HEAD, "trm-shuffled": replace(HEAD, shuffled="all")},

@@ -204,7 +204,7 @@ class Experiment(Recording):
     def _roll_out(self, member: Member, evaluation: str | None, clamp: bool) -> Pool:
         task, goals = self.place(evaluation)
         model, plan = self.model(member.model, clamp), self.study.pools
-        pools = plan.draw(task, model, goals, member.seed)
+        pools = plan.pools(task, model, goals, member.seed)
         _, terminal, goal = roll_out(task, model, goals, pools)
         blocks = blocks_of(model)
         ends = execute(task, goals, pools if blocks is None else blocks.unroll(pools))

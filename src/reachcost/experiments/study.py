@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from reachcost.audits.sasc import draw_pools
 from reachcost.core.files import LONGEST_NAME, is_file_name
 from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.evaluation import EvaluationSet
@@ -95,14 +96,21 @@ class CostPlan:
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """The candidates that all costs of a member rank in SASC: S of H steps each."""
+    """The candidates that all costs of a member rank in SASC."""
 
-    draw: Callable[[Task, WorldModel, EvaluationSet, int], np.ndarray]
-    """Returns pools [E, S, H, A] of an evaluation set, from the seed of a member."""
-    seed: Callable[[int], int]
-    """Returns the seed that records name, from the seed of a member."""
-    candidates: int
-    horizon: int
+    candidates: int = 300
+    horizon: int = 5
+    """Number of steps of a candidate."""
+    seed: Callable[[int], int] = lambda seed: seed
+    """Returns their seed, from the seed of a member."""
+    draw: Callable[[Task, EvaluationSet, int], np.ndarray] | None = None
+    """Returns custom pools [E, S, H, A] of an evaluation set, from the seed of a member; by default random ones."""
+
+    def pools(self, task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.ndarray:
+        """Return pools [E, S, H, A] of an evaluation set, from the seed of a member."""
+        if self.draw is not None:
+            return self.draw(task, goals, seed)
+        return draw_pools(task, model, goals, self.horizon, self.candidates, self.seed(seed))
 
 
 @dataclass(frozen=True)
@@ -166,9 +174,8 @@ class Study(Tables):
     members: Mapping[str, Sequence[Member]]
     """Members by the kind of their world model."""
     planner: Planner
-    pools: PoolPlan
-    """Candidates for SASC."""
     evaluation: str
+    pools: PoolPlan = PoolPlan()
     open_logs: Callable[[Task], Logs] | None = None
     """Returns custom logs, in place of those that the task generates."""
     heads: Mapping[str, HeadPlan] = field(default_factory=dict)

@@ -17,14 +17,12 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, Field, create_model
 
-from reachcost.audits.sasc import draw_pools
 from reachcost.core.json_files import read_as
-from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, call_foreign
 from reachcost.experiments.experiment import ORACLE, RANDOM
 from reachcost.experiments.rows import BOUNDS, RowPlan
-from reachcost.experiments.study import COSTS, CostPlan, HeadPlan, Member, PoolPlan, Study, hybrid
+from reachcost.experiments.study import COSTS, CostPlan, HeadPlan, Member, Study, hybrid
 from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.imagined import Imagination
@@ -113,10 +111,10 @@ class Sweep:
     def all_planners(self, discrete_actions: int | None) -> dict[str, Planner]:
         """Return a planner for each combination of settings, by name."""
         found = _combinations(self.planners or {"paper": {}}, f"{self.file}: planners")
-        return {name: _planner(settings, where, discrete_actions) for name, settings, where in found}
-
-
-# The file
+        if discrete_actions is None:
+            return {name: _changed(settings, where, PLANNERS, CEM) for name, settings, where in found}
+        kind = DISCRETE_PLANNERS, CategoricalCEM
+        return {name: _changed(settings, where, *kind, actions=discrete_actions) for name, settings, where in found}
 
 
 def read_sweep(file: str, text: str) -> Sweep:
@@ -251,15 +249,12 @@ def _expanded(table: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, A
         if isinstance(value, Mapping):
             choices.append([*_expanded(value)])
         elif isinstance(value, list):
-            choices.append([([_word(one)] * (len(value) > 1), one) for one in value])
+            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
+            choices.append([([word] * (len(value) > 1), one) for word, one in zip(words, value, strict=True)])
         else:
             choices.append([([], value)])
     for chosen in product(*choices):
         yield [word for words, _ in chosen for word in words], dict(zip(table, (one for _, one in chosen), strict=True))
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _head_plan(given: Mapping[str, Any], where: str) -> HeadPlan:
@@ -280,12 +275,6 @@ def _head_plan(given: Mapping[str, Any], where: str) -> HeadPlan:
         return HeadPlan(**settings, **parts)
 
 
-def _planner(given: Mapping[str, Any], where: str, actions: int | None) -> Planner:
-    if actions is None:
-        return _changed(given, where, PLANNERS, CEM)
-    return _changed(given, where, DISCRETE_PLANNERS, CategoricalCEM, actions=actions)
-
-
 def _changed(
     given: Mapping[str, Any], where: str, presets: Mapping[str, Callable[..., Any]], kind: type, **fixed: Any
 ) -> Any:
@@ -299,9 +288,6 @@ def _changed(
         return presets[like](**changes, **fixed)
 
 
-# The study
-
-
 def sweep_study(
     sweep: Sweep,
     find_task: Callable[[str], Task],
@@ -310,11 +296,7 @@ def sweep_study(
 ) -> Study:
     """Return the study that a sweep declares; its one table has the name of the sweep.
 
-    Args:
-        sweep: The sweep.
-        find_task: Returns a task by name.
-        find_logs: Returns the logs in a file, for a task.
-        find_model: Returns a world model by name, for a task and its logs; True clamps its actions.
+    The functions resolve names of a task, of logs for a task, and of a world model (True clamps its actions).
     """
     with _located(f"{sweep.file}: task"):
         task = find_task(sweep.task)
@@ -332,10 +314,13 @@ def sweep_study(
         with _located(f"{sweep.file}: models"):
             return find_model(text, world, logs(world), clamp)
 
-    sets, planners, heads = _sets(sweep, task), sweep.all_planners(task.discrete_actions), sweep.head_plans()
-    hybrids = _hybrids(sweep, heads)
+    sets, heads = sweep.sets or task.sets[:1], sweep.head_plans()
+    if not sets:
+        raise ReachcostError(f"{sweep.file}: the task {task.name!r} has no evaluation sets: give it `sets`")
+    if unknown := next((name for name in sets if name not in task.sets), None):
+        raise ReachcostError(f"{sweep.file}: {task.name} has no set {unknown!r}: choose among {', '.join(task.sets)}")
+    planners, hybrids, models = sweep.all_planners(task.discrete_actions), _hybrids(sweep, heads), _labels(sweep)
     costs = _costs(sweep, heads, hybrids)
-    models = _labels(sweep)
     first = task.evaluation_set(sets[0])
     groups = {name.replace(" ", "_"): name for name in task.groups(first.starts, first.goals)}
     ranked = task.offers("distance")
@@ -351,7 +336,6 @@ def sweep_study(
             models={label: partial(model, text) for label, text in models.items()},
             members={label: [Member(label, seed, f"{label}-{seed}") for seed in sweep.seeds] for label in models},
             planner=next(iter(planners.values())),
-            pools=PoolPlan(_pools, seed=lambda seed: seed, candidates=300, horizon=5),
             evaluation=sets[0],
             heads=heads,
             costs=hybrids,
@@ -384,14 +368,6 @@ def _row_plans(
             rows += [RowPlan(model, cost, changes=changes, setting=setting) for model in models for cost in costs]
         rows += [RowPlan(models[0], bound, changes=protocol, setting=", ".join(words)) for bound in bounds]
     return rows
-
-
-def _sets(sweep: Sweep, task: Task) -> tuple[str, ...]:
-    if not task.sets:
-        raise ReachcostError(f"{sweep.file}: the task {task.name!r} has no evaluation sets: give it `sets`")
-    if unknown := next((name for name in sweep.sets if name not in task.sets), None):
-        raise ReachcostError(f"{sweep.file}: {task.name} has no set {unknown!r}: choose among {', '.join(task.sets)}")
-    return sweep.sets or task.sets[:1]
 
 
 def _costs(sweep: Sweep, heads: Collection[str], hybrids: Collection[str]) -> list[str]:
@@ -433,7 +409,3 @@ def _labels(sweep: Sweep) -> dict[str, str]:
             raise ReachcostError(f"{sweep.file}: models holds {labels[label]!r} and {text!r}: rename one of them")
         labels[label] = text
     return labels
-
-
-def _pools(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> Any:
-    return draw_pools(task, model, goals, seed=seed)

@@ -71,7 +71,11 @@ class RayTasks(Executor):
         super().__init__(out, scratch)
         self._workers, device = workers, choose_device("auto")
         self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
-        self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
+        try:
+            self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
+        except BaseException:
+            self._directory.cleanup()
+            raise
         gpus = int(device.startswith("cuda"))
         self._unit, self._sent = "GPU" if gpus else "CPU", dict[tuple[Path, int, int], Any]()
         task = _task(self._ray, {**versions(), "code": code_sha256()}, uuid4().hex, device)
