@@ -80,24 +80,6 @@ def test_the_default_samples_as_in_the_paper() -> None:
     assert (plan.sum(1) - goal).abs().max() < 0.5
 
 
-def test_the_best_candidate_can_be_executed() -> None:
-    goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
-    default = CEM(horizon=3, candidates=40, iterations=4, elites=8)
-
-    def search(planner: CEM) -> tuple[Tensor, Tensor]:
-        model = Summing()
-        plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2)))
-        return plan, torch.stack(model.pools)
-
-    assert default.execute == "mean"
-    (mean, pools), (best, same) = search(default), search(replace(default, execute="best"))
-    assert torch.equal(pools, same)
-    costs = LatentMSE()(same[-1].sum(2), goal)
-    for episode in range(2):
-        assert torch.equal(best[episode], same[-1, episode, costs[episode].argmin()])
-    assert not torch.allclose(best, mean)
-
-
 def test_replanning_reaches_more_goals_with_a_wrong_world_model() -> None:
     task = TwoRoom()
     goals = task.evaluation_set("high-distance").spread(30)
@@ -126,6 +108,15 @@ def pools_of(planner: CEM, left: Tensor | None = None, remaining: int | None = N
     return planner.plan(context), torch.stack(model.pools)
 
 
+def test_the_best_candidate_can_be_executed() -> None:
+    (mean, pools), (best, same) = pools_of(FEW), pools_of(replace(FEW, execute="best"))
+    assert torch.equal(pools, same)
+    costs = LatentMSE()(same[-1].sum(2), GOAL)
+    for episode in range(2):
+        assert torch.equal(best[episode], same[-1, episode, costs[episode].argmin()])
+    assert not torch.allclose(best, mean)
+
+
 def test_the_first_pool_has_the_given_mean_and_deviation() -> None:
     start = torch.tensor([[[1.0, 2.0]], [[-1.0, 0.0]]])
     _, default = pools_of(FEW)
@@ -141,19 +132,17 @@ def test_the_first_pool_has_the_given_mean_and_deviation() -> None:
 @pytest.mark.parametrize("given", ["logs", ((-1.0, -0.5), (1.5, 0.5)), (np.array([-1, -0.5]), np.array([1.5, 0.5]))])
 def test_candidates_and_plans_stay_within_bounds(given: Any) -> None:
     plan, pools = pools_of(replace(FEW, bounds=given))
-    actions = torch.from_numpy(BLOCKS.environment(pools.numpy()))
     low, high = torch.tensor(BLOCKS.low), torch.tensor(BLOCKS.high)
-    assert ((actions >= low - 1e-6) & (actions <= high + 1e-6)).all()
+    for blocks in (plan, pools):
+        actions = torch.from_numpy(BLOCKS.environment(blocks.numpy()))
+        assert ((actions >= low - 1e-6) & (actions <= high + 1e-6)).all()
     assert (actions == high).any()
-    executed = torch.from_numpy(BLOCKS.environment(plan.numpy()))
-    assert ((executed >= low - 1e-6) & (executed <= high + 1e-6)).all()
     assert torch.equal(pools, pools_of(replace(FEW, bounds="logs"))[1])
 
 
 def test_one_number_bounds_every_component() -> None:
     _, pools = pools_of(replace(FEW, bounds=(-0.25, 0.25)))
-    actions = BLOCKS.environment(pools.numpy())
-    assert np.abs(actions).max() == pytest.approx(0.25, abs=1e-6)
+    assert np.abs(BLOCKS.environment(pools.numpy())).max() == pytest.approx(0.25, abs=1e-6)
 
 
 def test_kept_elites_take_the_last_places_of_the_next_pool() -> None:
@@ -192,52 +181,39 @@ def test_a_block_holds_several_correlated_actions() -> None:
     assert torch.allclose((actions[:, :-1] * actions[:, 1:]).mean(0), torch.tensor(0.9), atol=0.08)
 
 
-def test_only_a_shrinking_plan_uses_the_remaining_budget() -> None:
-    plan, _ = pools_of(replace(FEW, blocks=1), remaining=1)
-    assert plan.shape[1] == FEW.horizon
-    with pytest.raises(ReachcostError, match="remaining is 0"):
-        pools_of(replace(FEW, blocks=1, shrink=True), remaining=0)
-    left = torch.ones(2, 2, 2)
-    assert pools_of(replace(FEW, blocks=1, shrink=True, warm_start=True), left, remaining=1)[0].shape[1] == 1
-
-
 def test_a_shrinking_plan_ends_with_the_budget() -> None:
+    shrinking = replace(FEW, blocks=1, shrink=True)
     for remaining, blocks in ((7, 3), (2, 2), (1, 1)):
-        plan, pools = pools_of(replace(FEW, blocks=1, shrink=True), remaining=remaining)
+        plan, pools = pools_of(shrinking, remaining=remaining)
         assert plan.shape[1] == pools.shape[3] == blocks
+    assert pools_of(replace(FEW, blocks=1), remaining=1)[0].shape[1] == FEW.horizon
+    assert pools_of(replace(shrinking, warm_start=True), torch.ones(2, 2, 2), remaining=1)[0].shape[1] == 1
+    with pytest.raises(ReachcostError, match="remaining"):
+        pools_of(shrinking, remaining=0)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"horizon": 0},
-        {"iterations": 0},
-        {"elites": 1},
-        {"elites": 301},
-        {"execute": "worst"},
-        {"correlation": 1.0},
-        {"correlation": -0.1},
-        {"blocks": 0},
-        {"blocks": 6},
-        {"warm_start": True},
-        {"warm_start": True, "blocks": 5},
-        {"deviation": 0.0},
-        {"deviation": float("nan")},
-        {"least_deviation": -1.0},
-        {"temperature": -1.0},
-        {"temperature": float("inf")},
-        {"logged_among": 10},
-        {"keep_elites": -1},
-        {"keep_elites": 8, "elites": 8, "candidates": 8},
-        {"keep_elites": 31},
-        {"bounds": "space"},
-        {"bounds": (1.0,)},
-        {"bounds": 1.0},
-    ],
-)
-def test_wrong_options_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ReachcostError, match=rf"^CEM\(.*{next(iter(wrong))}="):
-        CEM(**wrong)
+WRONG: dict[str, tuple[Any, ...]] = {
+    "horizon": (0,),
+    "iterations": (0,),
+    "elites": (1, 301),
+    "execute": ("worst",),
+    "correlation": (1.0, -0.1),
+    "blocks": (0, 6),
+    "warm_start": (True,),
+    "deviation": (0.0, float("nan")),
+    "least_deviation": (-1.0,),
+    "temperature": (-1.0, float("inf")),
+    "logged_among": (10,),
+    "keep_elites": (-1, 31),
+    "bounds": ("space", (1.0,), 1.0),
+}
+
+
+@pytest.mark.parametrize("option", WRONG)
+def test_wrong_options_are_refused_by_name(option: str) -> None:
+    for value in WRONG[option]:
+        with pytest.raises(ReachcostError, match=rf"^CEM\(.*{option}="):
+            CEM(**{option: value})
 
 
 @pytest.mark.parametrize("bounds", [(1.0, -1.0), ((-1.0,) * 3, 1.0)])
@@ -280,75 +256,64 @@ def test_an_episode_is_the_same_alone_and_on_any_number_of_threads(
     torch.set_num_threads(threads)
 
 
+class Watched(Planner):
+    """Plans as another planner, and remembers contexts and plans."""
+
+    def __init__(self, planner: CEM) -> None:
+        self.planner, self.executed = planner, planner.executed
+        self.contexts: list[PlanContext] = []
+        self.plans: list[Tensor] = []
+
+    def plan(self, context: PlanContext) -> Tensor:
+        self.contexts.append(context)
+        self.plans.append(self.planner.plan(context))
+        return self.plans[-1]
+
+
 def test_the_full_plan_is_executed_until_the_budget_ends(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
-    planned: list[np.ndarray] = []
-
-    class Watched(Planner):
-        executed = SHORT.executed
-
-        def plan(self, context: PlanContext) -> Tensor:
-            plan = SHORT.plan(context)
-            planned.append(plan.numpy())
-            return plan
-
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched())
+    watched = Watched(SHORT)
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched)
     assert runs.paths.shape == (1, 4, 51, 2)
-    assert len(planned) == 2
+    assert len(watched.plans) == 2
     here = goals.starts
-    for plan in planned:
-        for actions in lewm.actions.environment(plan).reshape(4, 25, 2).transpose(1, 0, 2):
+    for plan in watched.plans:
+        for actions in lewm.actions.environment(plan.numpy()).reshape(4, 25, 2).transpose(1, 0, 2):
             here = world.step(here, actions)
     np.testing.assert_array_equal(here, runs.paths[0, :, -1])
     outcome = world.outcome(runs.paths[0], goals.goals)
     np.testing.assert_array_equal(runs.success[0], outcome.success)
     np.testing.assert_array_equal(runs.category[0], outcome.category)
     np.testing.assert_array_equal(runs.steps[0], np.where(outcome.success, outcome.first_success, 50))
-    longer = control(world, lewm, {"raw": LatentMSE()}, goals, SHORT, budget=60)
-    assert longer.paths.shape == (1, 4, 61, 2)
 
 
 def test_a_warm_start_is_the_unexecuted_rest_of_the_last_plan(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
-    planner = replace(SHORT, blocks=2, warm_start=True)
-    plans: list[Tensor] = []
-
-    class Watched(Planner):
-        executed = planner.executed
-
-        def plan(self, context: PlanContext) -> Tensor:
-            assert (context.left is None) == (not plans)
-            assert context.left is None or torch.equal(context.left, plans[-1][:, 2:])
-            plans.append(planner.plan(context))
-            return plans[-1]
-
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched())
-    assert len(plans) == 5  # 50 actions, two blocks of five at a time
-    np.testing.assert_array_equal(runs.paths, control(world, lewm, {"raw": LatentMSE()}, goals, planner).paths)
-    alone = control(world, lewm, {"raw": LatentMSE()}, goals.subset(slice(2, 3)), planner)
+    planner, raw = replace(SHORT, blocks=2, warm_start=True), {"raw": LatentMSE()}
+    watched = Watched(planner)
+    runs = control(world, lewm, raw, goals, watched)
+    first, *others = watched.contexts
+    assert first.left is None
+    assert len(others) == 4  # 50 actions, two blocks of five at a time
+    for context, last in zip(others, watched.plans, strict=False):
+        assert context.left is not None
+        assert torch.equal(context.left, last[:, 2:])
+    alone = control(world, lewm, raw, goals.subset(slice(2, 3)), planner)
     np.testing.assert_array_equal(alone.paths[0, 0], runs.paths[0, 2])
-    cold = control(world, lewm, {"raw": LatentMSE()}, goals, replace(planner, warm_start=False))
+    cold = control(world, lewm, raw, goals, replace(planner, warm_start=False))
     assert (cold.paths != runs.paths).any()
 
 
 def test_planners_get_the_remaining_number_of_blocks(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
-    planner = CEM(horizon=3, candidates=8, iterations=1, elites=2, blocks=2, warm_start=True, shrink=True)
-    given: list[tuple[int | None, int]] = []
-
-    class Watched(Planner):
-        executed = planner.executed
-
-        def plan(self, context: PlanContext) -> Tensor:
-            plan = planner.plan(context)
-            given.append((context.remaining, plan.shape[1]))
-            return plan
-
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched(), budget=33)
-    assert given == [(7, 3), (5, 3), (3, 3), (1, 1)]  # blocks of five actions, the last one cut
+    small = CEM(horizon=3, candidates=8, iterations=1, elites=2, blocks=2, warm_start=True, shrink=True)
+    watched = Watched(small)
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched, budget=33)
+    assert [context.remaining for context in watched.contexts] == [7, 5, 3, 1]
+    assert [plan.shape[1] for plan in watched.plans] == [3, 3, 3, 1]  # blocks of five actions, the last one cut
     assert runs.paths.shape[2] == 34
 
 
@@ -386,29 +351,25 @@ def test_sasc_rolls_out_a_pool_and_executes_it(world: TwoRoom, lewm: JepaWorldMo
 
 
 def test_parts_that_do_not_fit_are_refused(world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet) -> None:
-    small = world.generate_logs(episodes=20, seed=9)
-    pairs = TemporalPairs(encode_logs(lewm, small, cache=False), count=200, validation=20)
-    head = fit(pairs, Recipe(hidden=8, epochs=1))
-    other = load_world_model("lewm-tworoom-3073")
-    for cost in (HeadCost(head), HybridCost(LatentMSE(), HeadCost(head))):
-        with pytest.raises(ReachcostError, match=r"3072.*3073"):
-            control(world, other, {"trm": cost}, goals, SHORT)
-        with pytest.raises(ReachcostError, match=r"3072.*3073"):
-            sasc(world, other, {"trm": cost}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
-    exact = ExactDynamics(world, lewm.actions)
-    with pytest.raises(ReachcostError, match="dimension 192"):
-        control(world, exact, {"trm": HeadCost(head)}, goals, SHORT)
-    moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
-    with pytest.raises(ReachcostError, match=r"'balanced'.*49.0.*150.0"):
-        control(moved, lewm, {"raw": LatentMSE()}, goals, SHORT)
-    with pytest.raises(ReachcostError, match=r"TopoNav.*TwoRoom"):
-        control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
-    narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match="tworoom"):
-        control(world, ExactDynamics(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
-    probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
-    with pytest.raises(ReachcostError, match="probe"):
-        control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)
+    small = encode_logs(lewm, world.generate_logs(episodes=20, seed=9), cache=False)
+    head = HeadCost(fit(TemporalPairs(small, count=200, validation=20), Recipe(hidden=8, epochs=1)))
+    raw, other = LatentMSE(), load_world_model("lewm-tworoom-3073")
+    narrow = ExactDynamics(world, ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5))
+    probe = DecodedDistance(LinearProbe(torch.zeros(10, 2), torch.zeros(2)))
+    wrong: list[tuple[str, tuple[Any, ...]]] = [
+        (r"3072.*3073", (world, other, {"trm": head}, goals)),
+        (r"3072.*3073", (world, other, {"trm": HybridCost(raw, head)}, goals)),
+        ("dimension 192", (world, ExactDynamics(world, lewm.actions), {"trm": head}, goals)),
+        (r"49.0.*150.0", (TwoRoom(Layout(doors=((150.0, 14.0),))), lewm, {"raw": raw}, goals)),
+        (r"TopoNav.*TwoRoom", (world, lewm, {"raw": raw}, TopoNav().evaluation_set(episodes=2))),
+        ("tworoom", (world, narrow, {"raw": raw}, goals)),
+        ("probe", (world, lewm, {"decoded": probe}, goals)),
+    ]
+    for problem, parts in wrong:
+        with pytest.raises(ReachcostError, match=problem):
+            control(*parts, SHORT)
+    with pytest.raises(ReachcostError, match=r"3072.*3073"):
+        sasc(world, other, {"trm": head}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
 
 
 def test_mppi_weighs_candidates_by_cost_and_keeps_the_deviation() -> None:

@@ -60,12 +60,8 @@ def test_streams_belong_to_their_episode() -> None:
     np.testing.assert_array_equal(others[1], numbers[0])
     np.testing.assert_array_equal(others[2], numbers[0])
     assert (others[0] != numbers[0]).any()
-    for different in (
-        EpisodeStreams(1, "plan", [7], 3),
-        EpisodeStreams(0, "x", [7], 3),
-        EpisodeStreams(0, "plan", [7], 4),
-    ):
-        assert (different.uniform16(5) != numbers).any()
+    for different in ((1, "plan", [7], 3), (0, "x", [7], 3), (0, "plan", [7], 4)):
+        assert (EpisodeStreams(*different).uniform16(5) != numbers).any()
     assert generator(0, "plan", 1, 12).random() != generator(0, "plan", 11, 2).random()
 
 
@@ -75,11 +71,9 @@ def run(
     costs: dict[str, TerminalCost],
     evaluation: EvaluationSet,
     planner: Planner | None = None,
-    seed: int = 3072,
 ) -> ControlRuns:
     table_model, tables = tabulate(model, costs)
-    chosen = planner or CategoricalCEM()
-    return control(task, table_model, tables, evaluation, chosen, seed=seed, proposal=RouteProposal(task))
+    return control(task, table_model, tables, evaluation, planner, seed=3072, proposal=RouteProposal(task))
 
 
 def test_the_oracle_reaches_more_goals_than_raw_distance(
@@ -224,62 +218,31 @@ def test_several_actions_of_a_plan_can_be_executed(
     np.testing.assert_array_equal(alone.paths[0, 0], runs.paths[0, 2])
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"blocks": 0}, {"blocks": 13}, {"blocks": 12, "warm_start": True}, {"keep_elites": 33}, {"elites": 300}]
-)
-def test_wrong_options_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ReachcostError, match=rf"^CategoricalCEM\(.*{next(iter(wrong))}="):
-        CategoricalCEM(**wrong)
-
-
-def test_more_rounds_lower_the_cost(task: TopoNav, model: ExactTopoNav) -> None:
-    start, goal = task.cells[[100]], task.cells[[140]]
-    here, target = model.encode({"state": start})[:, None], model.encode({"state": goal})
-    costs = []
-    for iterations in (1, 5):
-        planner = replace(CategoricalCEM(), iterations=iterations, candidates=64, elites=8)
-        plans = [
-            planner.plan(
-                PlanContext(model, OracleGeodesic(model), here, target, EpisodeStreams(0, "plan", [episode], 0))
-            )
-            for episode in range(40)
-        ]
-        ends = torch.cat([model.rollout(here, plan[:, None]) for plan in plans])
-        costs.append(OracleGeodesic(model)(ends, target.expand(40, -1)).mean().item())
-    assert costs[1] < costs[0]
-
-
-def test_the_random_policy_reaches_nothing(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
-    runs = control(task, model, {"random": LatentMSE()}, evaluation.subset(slice(0, 20)), RandomPolicy())
-    assert not runs.success.any()
-    assert (runs.steps == 90).all()
-
-
 def test_wrong_input_is_refused(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
-    few = evaluation.subset(slice(0, 2))
+    few, raw = evaluation.subset(slice(0, 2)), {"raw": LatentMSE()}
 
     def nan_cost(terminal: Tensor, goal: Tensor) -> Tensor:
         costs = LatentMSE()(terminal, goal)
         costs[1, 9] = torch.nan
         return costs
 
-    with pytest.raises(ReachcostError, match="cost 'nan' of candidate 9 in episode 1"):
-        control(task, model, {"nan": nan_cost}, few, CategoricalCEM())
-    with pytest.raises(ReachcostError, match="has no episodes"):
-        control(task, model, {"raw": LatentMSE()}, evaluation.subset(slice(0, 0)), CategoricalCEM())
-    with pytest.raises(ReachcostError, match="proposal"):
-        control(task, model, {"raw": LatentMSE()}, few, CategoricalCEM(horizon=8), proposal=RouteProposal(task))
-    with pytest.raises(ReachcostError, match="costs="):
-        control(task, model, {}, few, CategoricalCEM())
-
     class Blind(ExactTopoNav):
         def encode(self, observations):
             return super().encode(observations) * torch.nan
 
-    with pytest.raises(ReachcostError, match="the goal of episode 0"):
-        control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
-    with pytest.raises(ReachcostError, match="dimension 192"):
-        control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())
+    foreign = {"foreign": HeadCost(PairHead(192, hidden=8))}
+    wrong: dict[str, tuple[Any, ...]] = {
+        "candidate 9 in episode 1": (model, {"nan": nan_cost}, few),
+        "no episodes": (model, raw, evaluation.subset(slice(0, 0))),
+        "costs=": (model, {}, few),
+        "goal of episode 0": (Blind(task), raw, few),
+        "dimension 192": (model, foreign, few),
+    }
+    for problem, parts in wrong.items():
+        with pytest.raises(ReachcostError, match=problem):
+            control(task, *parts)
+    with pytest.raises(ReachcostError, match="proposal"):
+        control(task, model, raw, few, CategoricalCEM(horizon=8), proposal=RouteProposal(task))
 
 
 def test_more_actions_than_fit_in_a_byte_are_sampled() -> None:
