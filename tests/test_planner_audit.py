@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
-from dataclasses import FrozenInstanceError, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,7 +29,7 @@ from reachcost.audits.stages.ranking import ranking_gain
 from reachcost.audits.stages.representation import probe as probe_of
 from reachcost.audits.subject import Subject
 from reachcost.cli import main
-from reachcost.costs.latent import HeadCost, LatentMSE, SubspaceCost
+from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
@@ -46,8 +46,9 @@ from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.planning.planner import RandomPolicy
-from reachcost.protocols import Observations
+from reachcost.planning.planner import RandomPolicy, SamplingPlanner
+from reachcost.protocols import Observations, TerminalCost
+from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
@@ -58,47 +59,59 @@ from reachcost.worldmodels.loading import load_world_model
 QUICK = Recipe(epochs=3, hidden=128)
 SEARCH = CEM(candidates=150, iterations=6, elites=15)
 """A third of the usual search: enough for a planner that knows everything."""
-TINY = CEM(candidates=8, iterations=1, elites=2)
 GRID_SEARCH = CategoricalCEM(candidates=128, iterations=3, elites=16, tie_break=0.01)
+SMALL = CategoricalCEM(candidates=8, iterations=1, elites=2)
 NOT_NEEDED = "not needed: other stages decide the verdict"
 
 
-@pytest.fixture(scope="module")
-def goals(world: TwoRoom) -> EvaluationSet:
-    return world.evaluation_set("high-distance").subset(np.arange(0, 100, 16))
+@dataclass(frozen=True)
+class Parts:
+    """The parts of an audit in a simulator."""
+
+    model: Any
+    latents: Latents
+    task: Task
+    goals: EvaluationSet
+    search: SamplingPlanner
+
+    def audit(self, cost: TerminalCost | None = None, search: SamplingPlanner | None = None, **options: Any) -> Audit:
+        return audit_planner(self.model, self.latents, cost, self.task, self.goals, search or self.search, **options)
 
 
 @pytest.fixture(scope="module")
-def limited(logged: Latents, world: TwoRoom, goals: EvaluationSet) -> Latents:
+def rooms(world: TwoRoom, lewm: JepaWorldModel, logged: Latents) -> Parts:
+    return Parts(lewm, logged, world, world.evaluation_set("high-distance").subset(np.arange(0, 100, 16)), SEARCH)
+
+
+@pytest.fixture(scope="module")
+def limited(rooms: Parts) -> Parts:
     """Logs that keep away from the door."""
-    return covered_latents(logged, "limited", world, None, goals, seed=0)
+    return replace(rooms, latents=covered_latents(rooms.latents, "limited", rooms.task, None, rooms.goals, seed=0))
 
 
 @pytest.fixture(scope="module")
-def trm(logged: Latents, goals: EvaluationSet) -> HeadCost:
-    return HeadCost(fit(TemporalPairs(logged, 20_000, exclude=goals), QUICK))
+def trm(rooms: Parts) -> HeadCost:
+    return HeadCost(fit(TemporalPairs(rooms.latents, 20_000, exclude=rooms.goals), QUICK))
 
 
 @pytest.fixture(scope="module")
-def repaired(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
-) -> Iterator[Audit]:
+def repaired(rooms: Parts, trm: HeadCost) -> Iterator[Audit]:
     """The audit of the repaired planner, its criteria checked on few episodes and pairs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(criteria, "LARGER", 2)
         patch.setattr(criteria, "COVERAGE_PAIRS", 5_000)
-        yield audit_planner(lewm, logged, trm, world, goals, SEARCH, criteria=True)
+        yield rooms.audit(trm, criteria=True)
 
 
 @pytest.fixture(scope="module")
-def cells(evaluation: EvaluationSet) -> EvaluationSet:
-    return evaluation.spread(6)
+def cells(task: TopoNav, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet) -> Parts:
+    return Parts(model, latents, task, evaluation.spread(6), GRID_SEARCH)
 
 
 @pytest.fixture(scope="module")
-def grid(task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet) -> Audit:
+def grid(cells: Parts) -> Audit:
     """The audit of latent distance on TopoNav."""
-    return audit_planner(model, latents, LatentMSE(), task, cells, GRID_SEARCH)
+    return cells.audit()
 
 
 def outcomes(audit: Audit) -> dict[str, str]:
@@ -110,72 +123,59 @@ def advice(audit: Audit) -> dict[str, str]:
     return {stage.name: stage.advice for stage in audit.stages if stage.outcome == "unknown"}
 
 
-def test_latent_distance_fails_at_ranking(
-    lewm: JepaWorldModel, logged: Latents, world: TwoRoom, goals: EvaluationSet
-) -> None:
-    audit = audit_planner(lewm, logged, task=world, evaluation=goals, planner=SEARCH)
+def test_latent_distance_fails_at_ranking(rooms: Parts) -> None:
+    audit = rooms.audit()
     assert audit.verdict == "ranking"
     passed = {name for name, outcome in outcomes(audit).items() if outcome == "pass"}
     assert passed == {"goals", "sampling", "representation", "dynamics"}
     assert advice(audit) == {"coverage": "no logs were learned from", "foresight": NOT_NEEDED}
-    assert sum(audit.categories.values()) == len(goals)
+    assert sum(audit.categories.values()) == len(rooms.goals)
     assert not audit.criteria  # they were not asked for
 
 
 @pytest.mark.slow
-def test_a_repaired_planner_has_no_fault(repaired: Audit, goals: EvaluationSet) -> None:
+def test_a_repaired_planner_has_no_fault(repaired: Audit, rooms: Parts) -> None:
     assert {name for name, outcome in outcomes(repaired).items() if outcome != "pass"} == {"foresight"}
     assert advice(repaired) == {"foresight": NOT_NEEDED}
     assert repaired.verdict == "none"
-    assert repaired.categories["success"] >= 0.8 * len(goals)
+    assert repaired.categories["success"] >= 0.8 * len(rooms.goals)
 
 
 @pytest.mark.parametrize("labels", ["oracle", "temporal"])
-def test_a_head_without_logs_of_the_doorway_fails_at_coverage(
-    lewm: JepaWorldModel, limited: Latents, world: TwoRoom, goals: EvaluationSet, labels: str
-) -> None:
-    pairs = (
-        OraclePairs(limited, world, 15_000, exclude=goals)
-        if labels == "oracle"
-        else TemporalPairs(limited, 15_000, exclude=goals)
-    )
-    head = HeadCost(fit(pairs, QUICK))
-    audit = audit_planner(lewm, limited, head, world, goals, SEARCH)
+def test_a_head_without_logs_of_the_doorway_fails_at_coverage(limited: Parts, labels: str) -> None:
+    count, goals = 15_000, limited.goals
+    oracle = labels == "oracle"
+    pairs = OraclePairs(limited.latents, limited.task, count, exclude=goals) if oracle else None
+    head = HeadCost(fit(pairs or TemporalPairs(limited.latents, count, exclude=goals), QUICK))
+    audit = limited.audit(head)
     assert audit.verdict == "coverage"
     assert outcomes(audit)["ranking"] == "fail"
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
-def test_the_advice_for_coverage_fixes_the_planner(
-    lewm: JepaWorldModel, limited: Latents, world: TwoRoom, goals: EvaluationSet
-) -> None:
+def test_the_advice_for_coverage_fixes_the_planner(limited: Parts) -> None:
     assert "reachcost fit --labels imagined" in RULES["coverage"].advice
-    head = HeadCost(fit(ImaginedPairs(lewm, limited, 50_000, exclude=goals)))
-    audit = audit_planner(lewm, limited, head, world, goals, SEARCH)
+    pairs = ImaginedPairs(limited.model, limited.latents, 50_000, exclude=limited.goals)
+    audit = limited.audit(HeadCost(fit(pairs)))
     assert audit.verdict == "none"
     assert outcomes(audit)["ranking"] == outcomes(audit)["execution"] == "pass"
 
 
-def test_a_pool_too_small_fails_at_sampling(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
-) -> None:
-    audit = audit_planner(lewm, logged, trm, world, goals, CEM(candidates=8, iterations=2, elites=2))
-    assert audit.verdict == "sampling"
+def test_a_pool_too_small_fails_at_sampling(rooms: Parts, trm: HeadCost) -> None:
+    assert rooms.audit(trm, CEM(candidates=8, iterations=2, elites=2)).verdict == "sampling"
 
 
 @pytest.mark.slow
-def test_a_damaged_predictor_fails_at_dynamics(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
-) -> None:
-    damaged = copy.deepcopy(lewm)
+def test_a_damaged_predictor_fails_at_dynamics(rooms: Parts, trm: HeadCost) -> None:
+    damaged = copy.deepcopy(rooms.model)
     noise = torch.Generator().manual_seed(0)
     for weight in damaged.parts.predictor.parameters():
         weight.data += weight.data.std() * torch.randn(weight.shape, generator=noise)
-    with_head = audit_planner(damaged, logged, trm, world, goals, SEARCH)
+    with_head = replace(rooms, model=damaged).audit(trm)
     assert with_head.verdict == "dynamics"
     assert outcomes(with_head)["representation"] == outcomes(with_head)["ranking"] == "pass"
-    from_logs = STAGES["dynamics"](Subject(damaged, logged))
+    from_logs = STAGES["dynamics"](Subject(damaged, rooms.latents))
     assert from_logs.outcome == "fail"
 
 
@@ -205,33 +205,28 @@ class StandsStill(Wrapped):
         return predicted - (predicted - context[:, -1:]) @ self.rowspace
 
 
-def test_a_predictor_without_the_position_fails_at_dynamics(
-    lewm: JepaWorldModel, logged: Latents, world: TwoRoom, goals: EvaluationSet
-) -> None:
-    """A cost of the position, that is: a head may find traces of it in the other 190 dimensions."""
-    probe = probe_of(Subject(lewm, logged))
+def test_a_predictor_without_the_position_fails_at_dynamics(rooms: Parts) -> None:
+    """The cost reads the position alone, as a head may find traces of it in the other 190 dimensions."""
+    probe = probe_of(Subject(rooms.model, rooms.latents))
     assert probe is not None
-    forgetful = StandsStill(lewm, probe)
-
-    def cost(terminal: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-        ends = probe(terminal).numpy()
-        there = np.broadcast_to(probe(goal).numpy()[:, None], ends.shape)
-        distance = world.distance(ends.reshape(-1, 2), there.reshape(-1, 2))
-        return torch.from_numpy(np.asarray(distance, np.float32)).view(terminal.shape[:2])
-
-    audit = audit_planner(forgetful, Latents(logged.values, logged.logs), cost, world, goals, SEARCH)
+    forgetful = StandsStill(rooms.model, probe)
+    logged = Latents(rooms.latents.values, rooms.latents.logs)
+    cost = DecodedDistance(probe, rooms.task.distance)
+    audit = replace(rooms, model=forgetful, latents=logged).audit(cost)
     assert audit.verdict == "dynamics"
     assert outcomes(audit)["ranking"] == "pass"
-    foreseen, change = skill(*logged_moves(forgetful, logged)[1:])
-    assert foreseen.sum() / change.sum() > 0.8  # whole latents would not tell
+    foreseen, change = skill(*logged_moves(forgetful, rooms.latents)[1:])
+    assert foreseen.sum() / change.sum() > 0.8  # full latents would not show it
 
 
-def test_latents_without_the_state_fail_at_representation(
-    lewm: JepaWorldModel, logged: Latents, world: TwoRoom, goals: EvaluationSet
-) -> None:
-    order = torch.randperm(len(logged.values), generator=torch.Generator().manual_seed(0))
-    forgetful = Latents(logged.values[order], logged.logs, logged.model)
-    audit = audit_planner(lewm, forgetful, None, world, goals, SEARCH)
+def permuted(latents: Latents) -> Latents:
+    """Latents without the state."""
+    order = torch.randperm(len(latents.values), generator=torch.Generator().manual_seed(0))
+    return Latents(latents.values[order], latents.logs, latents.model)
+
+
+def test_latents_without_the_state_fail_at_representation(rooms: Parts) -> None:
+    audit = replace(rooms, latents=permuted(rooms.latents)).audit()
     assert audit.verdict == "representation"
     assert outcomes(audit)["ranking"] == "fail"  # else it would be excused
 
@@ -248,7 +243,7 @@ def test_logs_alone_separate_latent_distance_from_a_repaired_cost(
     monkeypatch.setattr(ranking_stage, "GOALS", 30)
     raw, head = (audit_planner(lewm, logged, cost, held_out=unseen) for cost in (LatentMSE(), trm))
     assert raw.verdict == "ranking"
-    assert head.verdict == "cannot tell"  # nothing fails, but nobody tried it
+    assert head.verdict == "cannot tell"  # nothing fails, but no episode ran
     assert outcomes(head)["coverage"] == outcomes(head)["ranking"] == "pass"
     assert advice(head) == {
         "goals": "needs a simulator with an oracle distance",
@@ -272,13 +267,11 @@ def test_logs_alone_find_a_head_that_learned_nothing(
     useless = ranking(Subject(lewm, logged, shuffled, held_out=unseen))
     assert (repaired.outcome, useless.outcome) == ("pass", "fail")
     assert "minus that of reference" in useless.measured
-    assert useless.value is not None
     assert useless.interval is not None
     assert useless.interval[1] < useless.threshold == -ranking_stage.MARGIN
-    order = torch.randperm(len(logged.values), generator=torch.Generator().manual_seed(0))
-    nowhere = ranking(Subject(lewm, Latents(logged.values[order], logged.logs, logged.model)))
-    few = ranking(Subject(lewm, logged.keep(np.arange(logged.logs.offsets[150]))))  # teach nothing but latent distance
-    for stage in (nowhere, few):
+    few = logged.keep(np.arange(logged.logs.offsets[150]))
+    for latents in (permuted(logged), few):  # these teach nothing but latent distance
+        stage = ranking(Subject(lewm, latents))
         assert stage.outcome == "unknown"
         assert "log more episodes, or longer ones" in stage.advice
 
@@ -297,7 +290,7 @@ def test_an_unknown_stage_names_what_is_missing(lewm: JepaWorldModel, logged: La
     assert "dynamics" not in advice(audit_planner(lewm, start, planner=CEM(horizon=3)))
 
 
-def test_every_stage_of_a_discrete_world_is_measured(grid: Audit, cells: EvaluationSet) -> None:
+def test_every_stage_of_a_discrete_world_is_measured(grid: Audit, cells: Parts) -> None:
     assert grid.verdict == "ranking"  # latent distance leads into walls
     assert advice(grid) == {"coverage": "no logs were learned from", "foresight": NOT_NEEDED}
     found = {stage.name: stage for stage in grid.stages}
@@ -305,67 +298,53 @@ def test_every_stage_of_a_discrete_world_is_measured(grid: Audit, cells: Evaluat
     assert found["sampling"].outcome == "pass"
     assert found["execution"].outcome == "fail"
     assert grid.categories.keys() <= {"success", "wrong_room", "right_room"}
-    assert grid.settings["planner"]["tie_break"] == 0.01
-    assert grid.settings["episodes"] == len(cells)
-    assert grid.settings["full_set_sha256"] == cells.full_sha256
+    document = json.loads(json.dumps(grid.document(), allow_nan=False))
+    assert document["verdict"] == grid.verdict
+    assert [stage["name"] for stage in document["stages"]] == list(STAGES)
+    assert document["planner"]["tie_break"] == 0.01
+    assert document["episodes"] == len(cells.goals)
+    assert document["full_set_sha256"] == cells.goals.full_sha256
 
 
 @pytest.mark.slow
-def test_perfect_and_learned_costs_in_a_discrete_world(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
-) -> None:
-    perfect = audit_planner(model, latents, OracleGeodesic(model), task, cells, GRID_SEARCH)
+def test_perfect_and_learned_costs_in_a_discrete_world(cells: Parts, head: PairHead) -> None:
+    perfect = cells.audit(OracleGeodesic(cells.model))
     assert perfect.verdict == "none"
     assert next(stage.value for stage in perfect.stages if stage.name == "ranking") == pytest.approx(1)
-    learned = audit_planner(model, latents, HeadCost(head), task, replace(cells.subset(slice(1)), budget=20))
+    one = replace(cells.goals.subset(slice(1)), budget=20)
+    learned = audit_planner(cells.model, cells.latents, HeadCost(head), cells.task, one)
     assert advice(learned).keys() <= {"foresight"}  # coverage, too
     assert learned.settings["planner"]["actions"] == 5  # the planner of discrete worlds, as none was given
 
 
-def test_rows_reproduce_the_stages(grid: Audit, task: TopoNav, model: ExactTopoNav, cells: EvaluationSet) -> None:
-    rows = grid.rows
-    assert set(map(len, rows.values())) == {5 * len(cells) + 1}
+def test_rows_reproduce_the_stages(grid: Audit, cells: Parts) -> None:
+    rows, goals, task = grid.rows, cells.goals, cells.task
+    assert set(map(len, rows.values())) == {5 * len(goals) + 1}
     values = {name: rows["value"][rows["measurement"] == name] for name in STAGES}
     for stage in grid.stages:
         assert len(values[stage.name]) == stage.n
         if stage.value is not None:
             assert values[stage.name].mean() == pytest.approx(stage.value)
     for name in ("goals", "sampling", "ranking", "dynamics", "execution"):
-        np.testing.assert_array_equal(rows["episode"][rows["measurement"] == name], cells.episodes)
+        np.testing.assert_array_equal(rows["episode"][rows["measurement"] == name], goals.episodes)
     exact = ExactDynamics(task)
-    oracle = control(task, exact, {"oracle": OracleGeodesic(exact)}, cells, GRID_SEARCH)
+    oracle = control(task, exact, {"oracle": OracleGeodesic(exact)}, goals, GRID_SEARCH)
     np.testing.assert_array_equal(values["sampling"], 100 * oracle.success[0])
     raw = {"raw": LatentMSE()}
-    runs = control(task, model, raw, cells, GRID_SEARCH)
+    runs = control(task, cells.model, raw, goals, GRID_SEARCH)
     np.testing.assert_array_equal(values["execution"], 100 * runs.success[0])
     assert not runs.success.any()  # so a plan was made last one action before the end of every budget
-    places = [cells, replace(cells, starts=runs.paths[0][:, -2])]
-    pools = [draw_pools(task, model, where, GRID_SEARCH.horizon, EXECUTED) for where in places]
-    found = [sasc(task, model, raw, where, pool) for where, pool in zip(places, pools, strict=True)]
+    places = [goals, replace(goals, starts=runs.paths[0][:, -2])]
+    pools = [draw_pools(task, cells.model, where, GRID_SEARCH.horizon, EXECUTED) for where in places]
+    found = [sasc(task, cells.model, raw, where, pool) for where, pool in zip(places, pools, strict=True)]
     elites = EXECUTED * GRID_SEARCH.elites // GRID_SEARCH.candidates
     gain, possible = np.sum([ranking_gain(part.scores["raw"], part.diagnostic, elites) for part in found], axis=0)
     np.testing.assert_allclose(values["ranking"], gain / possible.mean(), rtol=1e-5)
 
 
-def test_an_audit_is_frozen_data(grid: Audit) -> None:
-    document = grid.document()
-    assert json.loads(json.dumps(document, allow_nan=False))["verdict"] == grid.verdict
-    assert [stage["name"] for stage in document["stages"]] == list(STAGES)
-    for name in ("stages", "criteria", "settings"):
-        with pytest.raises(FrozenInstanceError):
-            setattr(grid, name, ())
-
-
 @pytest.mark.parametrize("kind", [ArithmeticError, ReachcostError])
 def test_an_error_in_a_stage_is_raised(
-    task: TopoNav,
-    model: ExactTopoNav,
-    latents: Latents,
-    cells: EvaluationSet,
-    lewm: JepaWorldModel,
-    logged: Latents,
-    kind: type[Exception],
-    monkeypatch: pytest.MonkeyPatch,
+    cells: Parts, lewm: JepaWorldModel, logged: Latents, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of a cost (ranking), a model (dynamics) or a task (execution), in a simulator or on logs alone."""
     monkeypatch.setattr(ranking_stage, "PAIRS", 1000)
@@ -374,36 +353,30 @@ def test_an_error_in_a_stage_is_raised(
     def broken(*_: Any) -> NoReturn:
         raise kind("puncture")
 
-    model_of_grid = type("Broken", (ExactTopoNav,), {"rollout": broken})(task)
+    model_of_grid = type("Broken", (ExactTopoNav,), {"rollout": broken})(cells.task)
     task_of_grid = type("Broken", (TopoNav,), {"category": broken})()
     model_of_logs = type("Broken", (Wrapped,), {"rollout": broken})(lewm)
-    search = CategoricalCEM(candidates=8, iterations=1, elites=2)
-    audits: list[tuple[Any, ...]] = [
-        (model, latents, broken, task, cells, search),
-        (model_of_grid, latents, None, task, cells, search),
-        (model, latents, None, task_of_grid, cells, search),
-        (model, latents, broken),
-        (model_of_logs, Latents(logged.values, logged.logs)),
+    small = replace(cells, search=SMALL)
+    audits: list[Callable[[], Audit]] = [
+        lambda: small.audit(broken),
+        lambda: replace(small, model=model_of_grid).audit(),
+        lambda: replace(small, task=task_of_grid).audit(),
+        lambda: audit_planner(cells.model, cells.latents, broken),
+        lambda: audit_planner(model_of_logs, Latents(logged.values, logged.logs)),
     ]
-    for arguments in audits:
+    for audit in audits:
         with pytest.raises(kind, match="puncture"):
-            audit_planner(*arguments)
+            audit()
 
 
-def test_a_cost_that_is_not_finite_is_named(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
-) -> None:
-    search = CategoricalCEM(candidates=8, iterations=1, elites=2)
+def test_a_cost_that_is_not_finite_is_named(cells: Parts) -> None:
     with pytest.raises(ReachcostError, match="'audited' of candidate 0"):
-        audit_planner(model, latents, lambda terminal, goal: terminal[..., 0] * np.nan, task, cells, search)
+        cells.audit(lambda terminal, goal: terminal[..., 0] * np.nan, SMALL)
 
 
-def test_caveats_report_near_thresholds_and_unused_logs(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
-) -> None:
-    unseen = encode_logs(model, task.generate_logs(20, seed=1))
-    search = CategoricalCEM(candidates=64, iterations=3, elites=8)
-    audit = audit_planner(model, latents, None, task, cells, search, unseen)
+def test_caveats_report_near_thresholds_and_unused_logs(cells: Parts) -> None:
+    unseen = encode_logs(cells.model, cells.task.generate_logs(20, seed=1))
+    audit = cells.audit(None, CategoricalCEM(candidates=64, iterations=3, elites=8), held_out=unseen)
     assert "the held-out logs were not used, as there is a simulator" in audit.caveats
     near = [stage.name for stage in audit.stages if stage.near]
     assert near
@@ -411,9 +384,8 @@ def test_caveats_report_near_thresholds_and_unused_logs(
         assert any(f"interval of {name} contains" in caveat for caveat in audit.caveats)
 
 
-def test_mismatched_parts_are_refused(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
-) -> None:
+def test_mismatched_parts_are_refused(rooms: Parts, trm: HeadCost) -> None:
+    lewm, logged, world, goals = rooms.model, rooms.latents, rooms.task, rooms.goals
     other = encode_logs(lewm, world.generate_logs(20, seed=5))
     stranger = load_world_model("lewm-tworoom-3073")
     wrong: dict[str, tuple[Any, ...]] = {
@@ -475,75 +447,63 @@ class Frozen(ExactTopoNav):
 
 @pytest.mark.slow
 def test_foresight_decides_where_nothing_else_explains_the_failures(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, monkeypatch: pytest.MonkeyPatch
+    cells: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every other stage is made to pass; true ends then tell a cost that cannot use them from one that lacked them."""
     asked: list[Subject] = []
     monkeypatch.setattr(success, "run", lambda subject, *a, **kw: asked.append(subject) or run(subject, *a, **kw))
     whatever = {"ranking": -1e9, "dynamics": -1e9}
-    known = Latents(latents.values, latents.logs)
-    plain = audit_planner(model, latents, None, task, cells, GRID_SEARCH, thresholds={"dynamics": -1e9})
+    frozen = replace(cells, model=Frozen(cells.task), latents=Latents(cells.latents.values, cells.latents.logs))
+    plain = cells.audit(thresholds={"dynamics": -1e9})
     assert (plain.verdict, len(asked)) == ("ranking", 0)
-    blind = audit_planner(model, latents, None, task, cells, GRID_SEARCH, thresholds=whatever)
+    blind = cells.audit(thresholds=whatever)
     assert (blind.verdict, len(asked)) == ("ranking", 1)
     assert outcomes(blind)["ranking"] == "pass"
     assert outcomes(blind)["foresight"] == "fail"
     assert "by elimination: knowing true ends would fix few failures; next: the cost fails even if" in shown(blind)
-    oracle = OracleGeodesic(model)
-    misled = audit_planner(Frozen(task), known, oracle, task, cells, GRID_SEARCH, thresholds=whatever)
+    oracle = OracleGeodesic(cells.model)
+    misled = frozen.audit(oracle, thresholds=whatever)
     assert (misled.verdict, len(asked)) == ("dynamics", 2)
     assert outcomes(misled)["dynamics"] == outcomes(misled)["foresight"] == "pass"
     assert "by elimination: knowing true ends would fix most failures; next: predicted ends are wrong" in shown(misled)
-    assert len({stage.name for stage in misled.stages}) == len(STAGES)
-    assert audit_planner(Frozen(task), known, oracle, task, cells, GRID_SEARCH).verdict == "dynamics"
-    assert audit_planner(model, latents, oracle, task, cells, GRID_SEARCH).verdict == "none"
+    assert frozen.audit(oracle).verdict == "dynamics"
+    assert cells.audit(oracle).verdict == "none"
     assert len(asked) == 3  # not where episodes succeed
 
 
-def test_goals_beyond_the_budget_are_blamed(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
-) -> None:
-    hasty = replace(cells, budget=2)
-    audit = audit_planner(model, latents, OracleGeodesic(model), task, hasty, GRID_SEARCH)
+def test_goals_beyond_the_budget_are_blamed(cells: Parts) -> None:
+    hasty = replace(cells, goals=replace(cells.goals, budget=2))
+    audit = hasty.audit(OracleGeodesic(cells.model))
     assert audit.verdict == "goals"
     assert outcomes(audit)["sampling"] == outcomes(audit)["execution"] == "fail"
     assert outcomes(audit)["ranking"] == "pass"
-    there = replace(hasty, goals=hasty.starts)
-    assert audit_planner(model, latents, None, task, there, GRID_SEARCH).verdict == "none"
+    assert replace(hasty, goals=replace(hasty.goals, goals=hasty.goals.starts)).audit().verdict == "none"
 
 
 @pytest.mark.slow
-def test_a_failing_representation_is_not_blamed_if_the_cost_succeeds(
-    task: TopoNav, latents: Latents, cells: EvaluationSet, model: ExactTopoNav
-) -> None:
-    known = Latents(latents.values, latents.logs)
-    strict = {"representation": 2.0}
-    oracle = OracleGeodesic(model)
-    audit = audit_planner(Frozen(task), known, oracle, task, cells, GRID_SEARCH, thresholds=strict)
+def test_a_failing_representation_is_not_blamed_if_the_cost_succeeds(cells: Parts) -> None:
+    frozen = replace(cells, model=Frozen(cells.task), latents=Latents(cells.latents.values, cells.latents.logs))
+    audit = frozen.audit(OracleGeodesic(cells.model), thresholds={"representation": 2.0})
     assert outcomes(audit)["representation"] == "fail"
     assert audit.verdict == "dynamics"
-    raw = audit_planner(model, latents, None, task, cells, GRID_SEARCH, thresholds=strict)
-    assert raw.verdict == "representation"  # nobody knows whether the cost could do with it
+    assert cells.audit(thresholds={"representation": 2.0}).verdict == "representation"  # the cost could be better
 
 
-def test_every_threshold_is_an_argument(
-    grid: Audit, task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
-) -> None:
+def test_every_threshold_is_an_argument(grid: Audit, cells: Parts) -> None:
     value = {stage.name: stage.value for stage in grid.stages}["ranking"]
     assert value is not None
     asked = {"ranking": value, "execution": 0.0, "representation": 0.5}
-    audit = audit_planner(model, latents, None, task, cells, GRID_SEARCH, thresholds=asked)
+    audit = cells.audit(thresholds=asked)
     assert {stage.name: stage.threshold for stage in audit.stages if stage.name in asked} == asked
     assert audit.verdict == "none"
     assert outcomes(audit)["ranking"] == "pass"
-    with pytest.raises(ReachcostError, match="'rank'"):
-        audit_planner(model, latents, thresholds={"rank": 0.5})
-    with pytest.raises(ReachcostError, match="nan"):
-        audit_planner(model, latents, thresholds={"ranking": np.nan})
+    for name, threshold, problem in (("rank", 0.5, "'rank'"), ("ranking", np.nan, "nan")):
+        with pytest.raises(ReachcostError, match=problem):
+            cells.audit(thresholds={name: threshold})
 
 
 def test_the_representation_is_measured_on_the_chosen_columns(lewm: JepaWorldModel, logged: Latents) -> None:
-    """A velocity, say: no encoder of single frames has a chance."""
+    """No encoder of single frames can show a velocity."""
     states = np.asarray(logged.logs.columns["state"])
     hidden = np.random.default_rng(0).normal(size=(len(states), 1)).astype(states.dtype)
     logs = Logs({"state": np.hstack([states, hidden])}, logged.logs.lengths)
@@ -551,77 +511,49 @@ def test_the_representation_is_measured_on_the_chosen_columns(lewm: JepaWorldMod
     measure = STAGES["representation"]
     assert measure(Subject(lewm, moving)).outcome == "fail"
     assert measure(Subject(lewm, moving, state_columns=[2])).outcome == "fail"
-    shown = measure(Subject(lewm, moving, state_columns=(0, 1)))
-    assert shown.outcome == "pass"
-    assert shown.value == measure(Subject(lewm, logged)).value
+    visible = measure(Subject(lewm, moving, state_columns=(0, 1)))
+    assert visible.outcome == "pass"
+    assert visible.value == measure(Subject(lewm, logged)).value
     for wrong in ([3], [-1], []):
         with pytest.raises(ReachcostError, match="state_columns"):
             Subject(lewm, moving, state_columns=wrong)
 
 
-@given(st.lists(st.booleans(), min_size=2, max_size=50))
-def test_the_interval_of_a_stage_contains_its_value(success: list[bool]) -> None:
-    stage = apply_rule(RULES["execution"], 100.0 * np.array(success), np.arange(len(success)))
-    assert stage.value is not None
-    assert stage.interval is not None
-    assert stage.n == len(success)
-    assert stage.interval[0] - 1e-9 <= stage.value <= stage.interval[1] + 1e-9
-    assert stage.interval[1] - stage.interval[0] > 1  # some doubt remains, even if all agree
-
-
 @pytest.mark.slow
-def test_criteria_are_checked_and_shown(repaired: Audit, goals: EvaluationSet) -> None:
-    buried, decoded, shuffled, larger, coverage = (criterion.outcome for criterion in repaired.criteria)
-    assert decoded == shuffled == larger == coverage == "survives"
+def test_criteria_are_checked_and_shown(repaired: Audit, rooms: Parts) -> None:
+    buried, *others = (criterion.outcome for criterion in repaired.criteria)
+    assert others == ["survives"] * 4
     assert buried != "refuted"  # seven episodes decide little
     rows = repaired.rows
     for criterion, episodes in zip(repaired.criteria, (7, 7, 7, 2, 7), strict=True):
         chosen = rows["measurement"] == criterion.claim
-        assert set(rows["episode"][chosen].tolist()) <= set(goals.episodes.tolist())
+        assert set(rows["episode"][chosen].tolist()) <= set(rooms.goals.episodes.tolist())
         assert f"difference {rows['value'][chosen].mean():.1f} " in criterion.evidence
         assert f", {episodes} episodes" in criterion.evidence
-    console = Console(record=True, width=80)
-    repaired.show(console)
-    text = console.export_text()
-    assert f"7 episodes of {goals.name}" in text
+    text = shown(repaired)
+    assert f"7 episodes of {rooms.goals.name}" in text
     assert all(name in text for name in STAGES)
     assert "verdict: none" in text
     assert text.count("survives") >= 3
-    document = json.loads(json.dumps(repaired.document(), allow_nan=False))
-    assert document["verdict"] == "none"
-    assert len(document["stages"]) == 8
-    assert len(document["criteria"]) == 5
-    assert document["episodes"] == len(goals)
 
 
 @pytest.mark.slow
 def test_criteria_without_simulator_are_unknown(lewm: JepaWorldModel, logged: Latents) -> None:
     audit = audit_planner(lewm, logged, criteria=True)
     assert len(audit.criteria) == 5
-    assert {criterion.outcome for criterion in audit.criteria} == {"unknown"}
-    needs = "needs a simulator, and a model whose actions it understands"
-    assert {criterion.evidence for criterion in audit.criteria} == {needs}
-    (line,) = (line for line in shown(audit).splitlines() if "criteria" in line)
-    assert line.strip() == f"The paper's falsification criteria are unknown: {needs}"
+    assert {(criterion.outcome, "simulator" in criterion.evidence) for criterion in audit.criteria} == {
+        ("unknown", True)
+    }
+    assert len([line for line in shown(audit).splitlines() if "criteria" in line]) == 1
     assert all(criterion.claim not in shown(audit) for criterion in audit.criteria)
 
 
-def test_untested_criteria_name_what_is_missing(
-    lewm: JepaWorldModel,
-    limited: Latents,
-    world: TwoRoom,
-    goals: EvaluationSet,
-    task: TopoNav,
-    model: ExactTopoNav,
-    latents: Latents,
-    cells: EvaluationSet,
-) -> None:
-    search = CategoricalCEM(candidates=8, iterations=1, elites=2)
-    rooms = audit_planner(lewm, limited, None, world, goals, TINY, criteria=True)
-    stateless = Latents(latents.values, Logs({"action": latents.logs.columns["action"]}, latents.logs.lengths))
-    grid = audit_planner(model, stateless, None, task, cells.subset(slice(2)), search, criteria=True)
-    head = "give a head that was fitted on logs (--head)"
-    state = "needs logs with a column `state`"
+def test_untested_criteria_name_what_is_missing(limited: Parts, cells: Parts) -> None:
+    rooms = limited.audit(None, CEM(candidates=8, iterations=1, elites=2), criteria=True)
+    logs = Logs({"action": cells.latents.logs.columns["action"]}, cells.latents.logs.lengths)
+    stateless = replace(cells, latents=Latents(cells.latents.values, logs), goals=cells.goals.subset(slice(2)))
+    grid = stateless.audit(None, SMALL, criteria=True)
+    head, state = "give a head that was fitted on logs (--head)", "needs logs with a column `state`"
     for audit, expected in (
         (rooms, {2: head, 4: "only 0 of 1 states for balanced coverage: log more episodes"}),
         (grid, {1: f"{state}, of five or more episodes", 2: head, 4: state}),
@@ -658,13 +590,12 @@ def test_the_command_line_fits_and_audits(
     assert "logged times do not tell" in shown
     assert "needs a simulator" in shown
     assert shown.count("falsification criteria") == 1
-    assert "buries good candidates\n" not in shown  # claims that nothing was found of are not told
-    for command, said in (
+    for command, problem in (
         (["fit", *parts, "--out", str(head)], "exists already"),
         (["audit", *parts, *options], "exists already"),
-        (["audit", *parts, "--candidates", "1"], "--candidates 1: give 2 or more"),
-        (["audit", *parts, "--head", str(tmp_path / "none")], "there is no head at"),
-        (["audit", *parts, "--episodes", "101"], "choose 1 to 100"),
+        (["audit", *parts, "--candidates", "1"], "--candidates"),
+        (["audit", *parts, "--head", str(tmp_path / "none")], "no head"),
+        (["audit", *parts, "--episodes", "101"], "101"),
     ):
         assert main(command) == 1
-        assert said in capsys.readouterr().err
+        assert problem in capsys.readouterr().err
