@@ -76,22 +76,22 @@ def costs() -> dict[str, rc.TerminalCost]:
     }
 
 
-@pytest.mark.parametrize(("parts", "cost"), [("public", "raw"), *(("compact", cost) for cost in costs())])
-def test_a_plan_stays_on_the_device(parts: str, cost: str) -> None:
-    model = JepaWorldModel(PARTS[parts](), BLOCKS, device="meta")
-    plan = planned(model, costs()[cost], rc.CEM(candidates=20, elites=4, iterations=3))
-    assert (plan.device.type, plan.shape) == ("meta", (2, 5, 10))
-
-
 @pytest.mark.parametrize(
-    ("name", "score"), [("paper", "head"), ("best", "head"), *(("replanning", score) for score in costs())]
+    ("name", "score", "parts"),
+    [
+        ("paper", "raw", "public"),
+        ("paper", "head", "compact"),
+        ("best", "head", "compact"),
+        *(("replanning", score, "compact") for score in costs()),
+    ],
 )
-def test_a_plan_copies_only_random_numbers(name: str, score: str) -> None:
-    planner, model = PLANNERS[name], JepaWorldModel(PARTS["compact"](), BLOCKS, device="meta")
+def test_a_plan_copies_only_random_numbers(name: str, score: str, parts: str) -> None:
+    planner, model = PLANNERS[name], JepaWorldModel(PARTS[parts](), BLOCKS, device="meta")
     cost = costs()[score]
     planned(model, cost, planner)  # tensors of the cost are copied once
     with Transfers() as transfers:
-        planned(model, cost, planner)
+        plan = planned(model, cost, planner)
+    assert (plan.device.type, plan.shape) == ("meta", (2, 5, 10))
     noise = [shape for shape in transfers.copied if len(shape) == 4]
     assert noise == [torch.Size((2, planner.candidates, 5, 10))] * planner.iterations
     assert all(shape.numel() <= 10 for shape in transfers.copied if len(shape) != 4)  # bounds of a block
@@ -177,10 +177,10 @@ def test_half_precision_changes_plans_a_little() -> None:
     model, rng = rc.load_world_model("lewm-tworoom-3072"), torch.Generator().manual_seed(0)
     halved, pool = rc.worldmodels.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
     start, goal = torch.randn(2, 2, 192, generator=rng)
-    ends = model.rollout(start[:, None], pool)
-    assert halved.rollout(start[:, None], pool).dtype == torch.float32
-    assert not torch.equal(halved.rollout(start[:, None], pool), ends)
-    torch.testing.assert_close(halved.rollout(start[:, None], pool), ends, atol=0.2, rtol=0.1)
+    ends, others = (one.rollout(start[:, None], pool) for one in (model, halved))
+    assert others.dtype == torch.float32
+    assert not torch.equal(others, ends)
+    torch.testing.assert_close(others, ends, atol=0.2, rtol=0.1)
     assert halved.fingerprint == model.fingerprint
     few = rc.CEM(candidates=40, iterations=2, elites=10)
     same, other = (plan_change(model, one, rc.LatentMSE(), start, goal, few) for one in (model, halved))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost.data.evaluation import EvaluationSet, logged_goals
+from reachcost.data.evaluation import logged_goals
 from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.heads.regression import PairHead
@@ -87,21 +87,23 @@ def test_goals_can_come_from_a_dataset(
     assert main(["logs", "generate", "tworoom", "--episodes", "20", "--seed", "9", "--out", str(unseen)]) == 0
     assert main([*evaluate, "--held-out", str(unseen)]) == 0
     assert "note:" not in capsys.readouterr().out
-    assert main([*evaluate, "--held-out", str(unseen), "--goal-offset", "1000"]) == 1
-    assert "only 0 episodes last longer than 1000 steps" in " ".join(capsys.readouterr().err.split())
-    assert main([*evaluate]) == 1
-    assert "--goal-offset 10 is within a dataset" in capsys.readouterr().err
-    assert main([*evaluate, "--held-out", str(unseen), "--evaluation", "balanced"]) == 1
-    assert "give one" in capsys.readouterr().err
+    for options, named in (
+        (["--held-out", str(unseen), "--goal-offset", "1000"], "only 0 episodes last longer than 1000 steps"),
+        ([], "--goal-offset 10 is within a dataset"),
+        (["--held-out", str(unseen), "--evaluation", "balanced"], "give one"),
+    ):
+        assert main([*evaluate, *options]) == 1
+        assert named in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_world_that_the_package_lacks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["toponav", "maze"])
+def test_a_world_that_the_package_lacks_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_head(PairHead(192, hidden=4), tmp_path / "head")
-    evaluate = ["evaluate", "--model", "lewm-tworoom-3072", "--head", str(tmp_path / "head"), "--task"]
-    assert main([*evaluate, "toponav"]) == 1
-    assert "stable-worldmodel has no world 'toponav'" in " ".join(capsys.readouterr().err.split())
-    assert main([*evaluate, "maze"]) == 1
-    assert "unknown task 'maze': choose one of tworoom, toponav" in " ".join(capsys.readouterr().err.split())
+    named = ["--model", "lewm-tworoom-3072", "--head", str(tmp_path / "head"), "--task", name]
+    assert main(["evaluate", *named]) == 1
+    assert repr(name) in capsys.readouterr().err
 
 
 def test_a_head_that_may_have_seen_the_goals_has_a_warning(dataset: Path) -> None:
@@ -114,14 +116,10 @@ def test_a_head_that_may_have_seen_the_goals_has_a_warning(dataset: Path) -> Non
 
     head = PairHead(8, hidden=4)
     head.record = {"pairs": {"logs_sha256": logs.fingerprint}}
-
-    def doubted(goals: EvaluationSet, given: bool) -> str | None:
-        return doubt_of(head, goals, logs if given else None)
-
-    assert "give the --logs" in str(doubted(goals, given=False))
+    assert "give the --logs" in str(doubt_of(head, goals, None))
     assert "it was not fitted on these --logs" in str(doubt_of(head, goals, task.generate_logs(5)))
-    assert "which flatters it" in str(doubted(goals, given=True))
-    assert doubted(logged_goals(task.generate_logs(5, seed=3), 5, 3), given=True) is None
+    assert "which flatters it" in str(doubt_of(head, goals, logs))
+    assert doubt_of(head, logged_goals(task.generate_logs(5, seed=3), 5, 3), logs) is None
     precise = Logs({"state": logs.columns["state"].astype(np.float64) + 1e-12}, logs.lengths)
     head.record = {"pairs": {"logs_sha256": precise.fingerprint}}
     assert "which flatters it" in str(doubt_of(head, goals, precise))  # the same episodes, stored more precisely

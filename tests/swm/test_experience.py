@@ -43,31 +43,18 @@ def repaired(lewm: JepaWorldModel, head: LearnedHead, latents: Latents) -> FromL
     return FromLogs(RepairedModel(SwmModel(lewm), head), latents, lewm.actions)
 
 
-def ends(lewm: JepaWorldModel) -> tuple[Tensor, Tensor]:
-    frames = info(4)
-    return lewm.encode({"pixels": frames["pixels"][:, 0].numpy()}), lewm.encode(
-        {"pixels": frames["goal"][:, 0].numpy()}
-    )
-
-
 def test_the_best_logged_sequence_is_offered(
     lewm: JepaWorldModel, head: LearnedHead, latents: Latents, repaired: FromLogs
 ) -> None:
-    here, goal = ends(lewm)
-    logged = LoggedActions(latents, lewm.actions)
+    frames, logged = info(4), LoggedActions(latents, lewm.actions)
+    here, goal = (lewm.encode({"pixels": frames[name][:, 0].numpy()}) for name in ("pixels", "goal"))
     for model, cost in ((repaired, HeadCost(head)), (FromLogs(SwmModel(lewm), latents, lewm.actions), LatentMSE())):
-        offered = model.get_action(info(4), horizon=HORIZON)
+        offered = model.get_action(frames, horizon=HORIZON)
         assert torch.equal(offered, logged.best(cost, here, goal, HORIZON, 1, AMONG)[:, 0])
-
-
-def test_a_prefix_is_rolled_out_first(
-    lewm: JepaWorldModel, head: LearnedHead, latents: Latents, repaired: FromLogs
-) -> None:
-    here, goal = ends(lewm)
     prefix = torch.randn(4, 2, 10, generator=torch.Generator().manual_seed(0))
     led = lewm.rollout(here[:, None], prefix[:, None])[:, 0]
-    best = LoggedActions(latents, lewm.actions).best(HeadCost(head), led, goal, HORIZON - 2, 1, AMONG)[:, 0]
-    assert torch.equal(repaired.get_action(info(4), HORIZON - 2, prefix), best)
+    best = logged.best(HeadCost(head), led, goal, HORIZON - 2, 1, AMONG)[:, 0]
+    assert torch.equal(repaired.get_action(frames, HORIZON - 2, prefix), best)  # begins where the prefix ends
 
 
 @pytest.mark.parametrize("name", SOLVERS)
