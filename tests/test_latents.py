@@ -127,10 +127,8 @@ def test_only_damaged_pieces_are_encoded_again(logs: Logs, kept: Path, damaged: 
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], Any] | str] = {
-    "no list": lambda manifest: {**manifest, "pieces": 7},
-    "odd piece": lambda manifest: {**manifest, "pieces": [[0, "all", []]]},
-    "behind the end": lambda manifest: {**manifest, "pieces": [[0, 10**9, "0" * 64]]},
-    "overlapping": lambda manifest: {**manifest, "pieces": [*manifest["pieces"], [50, 100, "0" * 64]]},
+    "no checksums": lambda manifest: {**manifest, "sha256": 7},
+    "odd checksums": lambda manifest: {**manifest, "sha256": {"0": [], "all": 7}},
     "of another origin": lambda manifest: {**manifest, "model": "other"},
     "no object": lambda manifest: [],
     "no JSON": "{",

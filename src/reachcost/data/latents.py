@@ -1,7 +1,7 @@
 """Latents of logs: encoded once, and cached on disk for models that have a fingerprint.
 
 <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
-<cache>/latents/<key>/manifest.json    origin of the latents, and the pieces on disk: [first row, stop row, sha256]
+<cache>/latents/<key>/manifest.json    origin of the latents, and the sha256 of each piece on disk by its first row
 
 The key covers the fingerprints of model and logs, and a sample of rows that is encoded each time, so the same states
 with other frames get other latents.
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from reachcost.data.models import encode_rows, fingerprint_of, name_of, require_
 from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.protocols import WorldModel
 
-FORMAT = "reachcost-latents/1"
+FORMAT = "reachcost-latents/2"
 FRAMES_REMEDY = (
     "let a task render frames for logs of states (--task, or open_logs(path, task.observe)), log frames (--pixels 64), "
     "give logs of the world it was trained in"
@@ -172,20 +172,14 @@ def _batches(rows: slice, size: int) -> list[slice]:
     return [slice(row, min(row + size, rows.stop)) for row in range(rows.start, rows.stop, size)]
 
 
-class Piece(NamedTuple):
-    """Consecutive rows on disk: the first, the one after the last, and their checksum."""
-
-    first: int
-    stop: int
-    sha256: str
-
-
 class LatentCache:
     """Latents [R, D] of one origin on disk: an array, and a manifest with the checksum of each piece of rows."""
 
     def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
         self.origin = origin
-        self._rows, self._row_bytes = origin["shape"][0], 4 * origin["shape"][1]
+        rows, width = origin["shape"]
+        self._row_bytes = 4 * width
+        self._pieces = _batches(slice(0, rows), max(1, min(PIECE_ROWS, PIECE_BYTES // self._row_bytes)))
         self._directory = cache / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
         self._array, self._manifest = self._directory / "latents.npy", self._directory / "manifest.json"
 
@@ -198,22 +192,24 @@ class LatentCache:
 
     def fill(self, encode: Callable[[slice], np.ndarray], batch: int, progress: Progress) -> None:
         """Encode the rows that are missing or damaged; a warning reports damage."""
-        recorded, intact = self._check()
-        damaged = sum(piece.stop - piece.first for piece in recorded or [] if piece not in intact)
-        if recorded is None or damaged:
-            what = "their manifest is" if recorded is None else f"{damaged} of {self._rows} rows are"
+        recorded = self._recorded()
+        intact = self._intact(recorded or {})
+        if recorded is None or recorded != intact:
+            known = [piece for piece in self._pieces if str(piece.start) in (recorded or {})]
+            damaged = sum(piece.stop - piece.start for piece in known if str(piece.start) not in intact)
+            what = f"{damaged} of {self.origin['shape'][0]} rows are" if recorded else "their manifest is"
             warnings.warn(
                 f"kept latents in {self._directory} cannot be trusted, as {what} damaged or without checksum: they are "
                 "encoded again",
                 ReachcostWarning,
                 stacklevel=1,
             )
-        if not self._gaps(intact):
+        if len(intact) == len(self._pieces):
             return
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with FileLock(self._directory / ".lock"):
-                _, intact = self._check()  # another process may have encoded the rows in the meantime
+                intact = self._intact(self._recorded() or {})  # another process may have encoded them in the meantime
                 if not intact:
                     self._create()
                 self._write(intact, encode, batch, progress)
@@ -223,41 +219,33 @@ class LatentCache:
                 "directory in REACHCOST_CACHE, or pass cache=False"
             ) from error
 
-    def _check(self) -> tuple[list[Piece] | None, list[Piece]]:
-        """Pieces in the manifest (None if it is damaged), and those of them whose rows have the recorded checksum."""
-        recorded = self._recorded()
+    def _recorded(self) -> dict[str, str] | None:
+        """Checksums in the manifest, by the first row of each piece; None if the manifest is damaged."""
+        try:
+            manifest = read_json(self._manifest)
+            checksums = manifest.pop("sha256")
+            return checksums if manifest == self.origin and isinstance(checksums, dict) else None
+        except OSError:
+            return {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def _intact(self, recorded: dict[str, str]) -> dict[str, str]:
+        """The recorded checksums of pieces that have them."""
         try:
             values = self.read()
         except (OSError, ValueError):  # the array is missing, cut short, or of another shape
-            return recorded, []
+            return {}
 
-        def is_intact(piece: Piece) -> bool:
+        def checksum(piece: slice) -> str:
             digest = hashlib.sha256()
-            for chunk in read_chunks(values[piece.first : piece.stop]):
+            for chunk in read_chunks(values[piece]):
                 digest.update(chunk.data)
-            return digest.hexdigest() == piece.sha256
+            return digest.hexdigest()
 
-        pieces = recorded or []
-        return recorded, [piece for piece, good in zip(pieces, parallel_map(is_intact, pieces), strict=True) if good]
-
-    def _recorded(self) -> list[Piece] | None:
-        """Pieces in the manifest, in order; None if it is damaged."""
-        try:
-            manifest = read_json(self._manifest)
-            pieces = [Piece(*piece) for piece in sorted(manifest.pop("pieces"))]
-            edges = [0, *(edge for piece in pieces for edge in piece[:2]), self._rows]
-            valid = manifest == self.origin and edges == sorted(edges) and all(type(edge) is int for edge in edges)
-        except OSError:
-            return []
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-        return pieces if valid else None
-
-    def _gaps(self, pieces: list[Piece]) -> list[slice]:
-        """Rows between pieces."""
-        ends = [0, *(piece.stop for piece in pieces)]
-        starts = [*(piece.first for piece in pieces), self._rows]
-        return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
+        pieces = [piece for piece in self._pieces if str(piece.start) in recorded]
+        found = {str(piece.start): sha for piece, sha in zip(pieces, parallel_map(checksum, pieces), strict=True)}
+        return {first: sha for first, sha in found.items() if sha == recorded[first]}
 
     def _create(self) -> None:
         """A new file with all its space reserved, so that a full disk is an error now and not a crash later."""
@@ -268,11 +256,10 @@ class LatentCache:
             os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
 
     def _write(
-        self, pieces: list[Piece], encode: Callable[[slice], np.ndarray], batch: int, progress: Progress
+        self, intact: dict[str, str], encode: Callable[[slice], np.ndarray], batch: int, progress: Progress
     ) -> None:
-        """Write the rows that no piece holds. A memory map is avoided: all written pages would stay in memory."""
-        size = max(1, min(PIECE_ROWS, PIECE_BYTES // self._row_bytes) // batch) * batch
-        missing = [piece for gap in self._gaps(pieces) for piece in _batches(gap, size)]
+        """Write all other pieces. A memory map is avoided: all written pages would stay in memory."""
+        missing = [piece for piece in self._pieces if str(piece.start) not in intact]
         steps = [(piece, rows) for piece in missing for rows in _batches(piece, batch)]
         begin, digest = self.read().offset, hashlib.sha256()
         with self._array.open("r+b") as file:
@@ -286,5 +273,5 @@ class LatentCache:
                 if rows.stop == piece.stop:
                     file.flush()
                     os.fsync(file.fileno())
-                    pieces = sorted([*pieces, Piece(piece.start, piece.stop, digest.hexdigest())])
-                    write_file(self._manifest, json.dumps({**self.origin, "pieces": pieces}) + "\n")
+                    intact[str(piece.start)] = digest.hexdigest()
+                    write_file(self._manifest, json.dumps({**self.origin, "sha256": intact}) + "\n")
