@@ -71,8 +71,8 @@ STUDIES = {
 }
 
 
-def judge_labels_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heads that only tell whether labels can be trusted learn for two epochs."""
+def choose_labels_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial heads that choose labels learn for two epochs."""
 
     def brief(pairs: Pairs, **given: Any) -> LearnedHead:
         return fit(pairs, replace(pairs.default_recipe, epochs=2), **given)

@@ -1,4 +1,4 @@
-"""Which recipe for these logs: chosen on held-out episodes alone, and heads compared on unseen ones."""
+"""The choice of a recipe on held-out episodes, and the comparison of heads on unseen logs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 
-DEAD = Recipe.paper(hidden=16, scale=1e9, epochs=1, learning_rate=0.3)
-"""Its head is pushed below zero, and ranks nothing."""
+DEAD = Recipe.paper(hidden=16, scale=1e9, epochs=1, learning_rate=0.3)  # its head is constant
 GOOD = Recipe(hidden=64, epochs=4)
 
 
@@ -69,7 +68,7 @@ def test_one_half_alone_does_not_choose() -> None:
 
 
 @pytest.mark.slow
-def test_a_choice_that_is_no_better_than_a_floor_is_warned_of(latents: Latents) -> None:
+def test_a_choice_no_better_than_a_baseline_is_reported(latents: Latents) -> None:
     with pytest.warns(ReachcostWarning, match="dead"):
         assert choose_recipe(latents, recipes={"dead": DEAD}, pairs=500).name == "dead"
 
@@ -104,7 +103,7 @@ def test_frames_are_not_read(latents: Latents) -> None:
     assert choose_recipe(Latents(latents.values, logs), recipes={"good": GOOD}, pairs=6000).name == "good"
 
 
-def test_usual_recipes_suit_the_length_of_episodes() -> None:
+def test_default_recipes_suit_the_length_of_episodes() -> None:
     recipes = default_recipes(np.array([40, 40, 40]))
     assert next(iter(recipes)) == "default"
     assert recipes["default"] == LabelledRecipe()
@@ -120,8 +119,8 @@ def test_directed_pairs_go_forward_in_every_epoch(latents: Latents, evaluation: 
     for one, other in ((forward.train, both.train), (forward.validation, both.validation)):
         assert (one.first < one.second).all()
         assert torch.equal(one.second - one.first, other.gap.long())
-    drawn = forward.epoch(3)
-    assert (drawn.first < drawn.second).all()
+    fresh = forward.epoch(3)
+    assert (fresh.first < fresh.second).all()
     assert forward.record["directed"]
     assert "directed" not in both.record
     assert (both.train.first > both.train.second).any()
@@ -176,7 +175,7 @@ def test_the_commands_fit_by_a_recipe_and_compare(
     assert all(word in shown for word in ("this head", "constant", "shuffled labels", "RMSE in steps"))
     learn = ["fit", *given, "--logs", path("logs.h5"), "--pairs", "4000"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReachcostWarning)  # so little is learned here that raw may be better
+        warnings.simplefilter("ignore", ReachcostWarning)  # raw may be better than a head on few pairs
         assert main([*learn, "--out", path("auto"), "--recipe", "auto"]) == 0
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("dead", "raw", "shuffled", "constant", "recipe: mean, as mean is better"))

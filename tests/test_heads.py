@@ -29,7 +29,6 @@ from reachcost.heads.regression import EmbeddingHead, PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs
-from reachcost.protocols import Head
 from reachcost.results.records import as_json
 
 pytestmark = pytest.mark.processor
@@ -51,12 +50,6 @@ def test_symmetrised_head_is_the_mean_of_both_orders(head: PairHead) -> None:
     torch.testing.assert_close(both(z, goal), (head(z, goal) + head(goal, z)) / 2)
     assert torch.equal(both(z, goal), both(goal, z))
     assert not head.symmetric
-
-
-def test_another_latent_dimension_is_refused(head: PairHead) -> None:
-    assert isinstance(head, Head)
-    with pytest.raises(ReachcostError, match="192"):
-        head(torch.zeros(3, 192), torch.zeros(10))
 
 
 def test_training_learns_and_keeps_the_best_epoch(head: PairHead, pairs: TemporalPairs) -> None:
@@ -92,13 +85,8 @@ def test_divergence_is_reported(pairs: TemporalPairs) -> None:
         fit(pairs, Recipe.paper(hidden=16, scale=29, epochs=2, learning_rate=1e30))
 
 
-def test_a_saved_head_comes_back_bit_for_bit(head: PairHead, tmp_path: Path) -> None:
+def test_a_head_is_saved_in_two_files_of_a_new_directory(head: PairHead, tmp_path: Path) -> None:
     save_head(head, tmp_path / "head")
-    loaded = load_head(tmp_path / "head")
-    assert loaded.config == head.config
-    assert loaded.record == head.record
-    for name, weight in head.state_dict().items():
-        assert torch.equal(weight, loaded.state_dict()[name])
     assert sorted(path.name for path in (tmp_path / "head").iterdir()) == ["config.json", "weights.safetensors"]
     with pytest.raises(ReachcostError, match="exists already"):
         save_head(head, tmp_path / "head")
@@ -121,31 +109,36 @@ def edit_config(directory: Path, **changes: object) -> None:
     (directory / "config.json").write_text(json.dumps(config))
 
 
-def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
+def test_a_missing_or_empty_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match="nothing"):
         load_head(tmp_path / "nothing")
-    (tmp_path / "empty").mkdir()
     with pytest.raises(ReachcostError, match=r"config\.json"):
-        load_head(tmp_path / "empty")
-    cases = {
-        "format": ({"format": "other"}, "format 'other'"),
-        "arguments": ({"arguments": {"latent_dim": "ten"}}, "arguments"),
-        "scale": ({"arguments": {**head.config, "scale": -5}}, "arguments"),
-        "nan": ({"arguments": {**head.config, "scale": float("nan")}}, "NaN"),
-        "text": ({"arguments": {**head.config, "hidden": "32"}}, "arguments"),
-        "more": ({"arguments": {**head.config, "depth": 2}}, "depth"),
-        "none": ({"arguments": None}, "arguments"),
-        "symmetric": ({"arguments": {**head.config, "symmetric": True}}, "belong together"),
-    }
-    for name, (change, message) in cases.items():
-        save_head(head, tmp_path / name)
-        edit_config(tmp_path / name, **change)
-        with pytest.raises(ReachcostError, match=message):
-            load_head(tmp_path / name)
-    save_head(head, tmp_path / "json")
-    (tmp_path / "json" / "config.json").write_text("{")
+        load_head(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "format 'other'"),
+        ({"arguments": {"latent_dim": "ten"}}, "arguments"),
+        ({"arguments": {"scale": -5}}, "arguments"),
+        ({"arguments": {"scale": float("nan")}}, "NaN"),
+        ({"arguments": {"hidden": "32"}}, "arguments"),
+        ({"arguments": {"depth": 2}}, "depth"),
+        ({"arguments": None}, "arguments"),
+        ({"arguments": {"symmetric": True}}, "belong together"),
+    ],
+)
+def test_a_damaged_config_is_refused(change: dict[str, Any], message: str, head: PairHead, tmp_path: Path) -> None:
+    save_head(head, tmp_path / "head")
+    if isinstance(change.get("arguments"), dict):
+        change = {"arguments": {**head.config, **change["arguments"]}}
+    edit_config(tmp_path / "head", **change)
+    with pytest.raises(ReachcostError, match=message):
+        load_head(tmp_path / "head")
+    (tmp_path / "head" / "config.json").write_text("{")
     with pytest.raises(ReachcostError, match=r"config\.json"):
-        load_head(tmp_path / "json")
+        load_head(tmp_path / "head")
 
 
 def test_a_config_that_asks_for_other_weights_allocates_nothing(head: PairHead, tmp_path: Path) -> None:
@@ -180,15 +173,15 @@ def test_every_kind_broadcasts_learns_and_comes_back(kind: str, pairs: TemporalP
     assert type(loaded) is type(head)
     z, goal = torch.randn(7, 10), torch.randn(7, 10)
     assert torch.equal(loaded(z, goal), head(z, goal))
+    assert (loaded.config, loaded.record) == (head.config, head.record)
     with pytest.raises(ReachcostError, match="dimension 10"):
         head(torch.zeros(2, 3), torch.zeros(3))
 
 
-def test_heads_without_an_order_are_symmetric() -> None:
-    z, goal = torch.randn(50, 10), torch.randn(50, 10)
-    for kind in ("embedding", "linear", "mahalanobis", "euclidean"):
-        head = Recipe(head=kind).build(10)
-        assert torch.equal(head(z, goal), head(goal, z))
+@pytest.mark.parametrize("kind", ["embedding", "linear", "mahalanobis", "euclidean"])
+def test_most_heads_are_symmetric(kind: str) -> None:
+    (z, goal), head = torch.randn(2, 50, 10), Recipe(head=kind).build(10)
+    assert torch.equal(head(z, goal), head(goal, z))
 
 
 def noisy_pairs() -> TemporalPairs:
@@ -220,18 +213,18 @@ def test_a_ranking_head_orders_pairs_whatever_the_unit_of_its_labels(pairs: Temp
 class Watched(TemporalPairs):
     """Remembers which epochs were sampled."""
 
-    drawn: tuple[int, ...] = ()
+    sampled: tuple[int, ...] = ()
 
     def epoch(self, number: int) -> PairSet:
-        self.drawn = (*self.drawn, number)
+        self.sampled = (*self.sampled, number)
         return super().epoch(number)
 
 
-@pytest.mark.parametrize(("fresh", "drawn"), [(True, (0, 1, 2)), (False, (0, 0, 0))])
-def test_fresh_pairs_are_sampled_after_the_first_epoch(latents: Latents, fresh: bool, drawn: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("fresh", "sampled"), [(True, (0, 1, 2)), (False, (0, 0, 0))])
+def test_fresh_pairs_are_sampled_after_the_first_epoch(latents: Latents, fresh: bool, sampled: tuple[int, ...]) -> None:
     pairs = Watched(latents, count=200, validation=20)
     fit(pairs, Recipe(hidden=8, epochs=3, fresh=fresh))
-    assert pairs.drawn == drawn
+    assert pairs.sampled == sampled
 
 
 @pytest.mark.parametrize(
@@ -300,7 +293,7 @@ def test_a_custom_head_is_trained_saved_and_loaded(pairs: TemporalPairs, tmp_pat
     head = fit(pairs, Recipe.paper(epochs=3, batch_size=256, learning_rate=1e-2), head=own)
     untrained = evaluate(own.eval(), pairs.latents, pairs.validation)[0]
     assert head.record["validation_loss"] < 0.5 * untrained
-    # Validation saw no dropout: what it chose is what is used.
+    # Validation uses no dropout, as planning does.
     assert head.record["validation_loss"] == evaluate(head, pairs.latents, pairs.validation)[0]
     save_head(head, tmp_path / "head")
     loaded = load_head(tmp_path / "head")
@@ -349,7 +342,7 @@ def test_earlier_training_on_an_evaluation_set_voids_the_proof(latents: Latents,
 
 class Shapeless(OwnHead):
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
-        return self.network((z - goal).abs())
+        return self.network(z - goal)
 
 
 class Fixed(LearnedHead):
@@ -412,6 +405,15 @@ class Reading(OwnHead):
         self.steepness = torch.linspace(0, 1, 5).tolist()
 
 
+class Tied(OwnHead):
+    kind = "tied"
+
+    def __init__(self, latent_dim: int, scale: float = 10.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.there, self.back = nn.Linear(latent_dim, 1), nn.Linear(latent_dim, 1)
+        self.back.weight = self.there.weight
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -420,6 +422,7 @@ class Reading(OwnHead):
         (lambda: Lying(4), "config"),
         (lambda: Loose(4), "offset"),
         (lambda: Reading(4), "meta"),
+        (lambda: Tied(3), r"there\.weight"),
         (lambda: OwnHead(4, widths=(8,)), "widths"),  # pyright: ignore
         (lambda: OwnHead(4, dropout={"share": np.float32(0)}), "dropout"),  # pyright: ignore
     ],
@@ -427,7 +430,7 @@ class Reading(OwnHead):
 def test_heads_that_cannot_be_loaded_are_not_saved(
     build: Callable[[], LearnedHead], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in (Forgetful, Lying, Loose, Reading):
+    for kind in (Forgetful, Lying, Loose, Reading, Tied):
         monkeypatch.setitem(KINDS, kind.kind, kind)
     with pytest.raises(ReachcostError, match=message):
         save_head(build(), tmp_path / "head")
@@ -463,20 +466,14 @@ def test_a_recipe_reaches_every_argument_of_its_head() -> None:
 
 
 def test_a_recipe_is_a_value_that_records_can_hold() -> None:
-    recipe = Recipe(options={"embedding": 8})
-    assert recipe == Recipe(options={"embedding": 8}) != Recipe()
-    assert hash(recipe) == hash(Recipe(options={"embedding": 8}))
-    assert Recipe(**json.loads(json.dumps(asdict(recipe)))) == recipe
-    assert replace(recipe, epochs=2).options == {"embedding": 8}
-
-
-def test_options_of_a_recipe_are_copied() -> None:
     widths: list[Any] = [4]
     recipe = Recipe(head="own", options={"widths": widths})
     widths.append("wide")
     recipe.arguments["widths"].append("wide")
-    assert recipe == Recipe(head="own", options={"widths": [4]})
-    for again in (copy.deepcopy(recipe), pickle.loads(pickle.dumps(recipe)), replace(recipe)):
+    assert recipe == Recipe(head="own", options={"widths": [4]}) != Recipe(head="own")
+    assert hash(recipe) == hash(Recipe(head="own", options={"widths": [4]}))
+    stored = Recipe(**json.loads(json.dumps(asdict(recipe))))
+    for again in (stored, copy.deepcopy(recipe), pickle.loads(pickle.dumps(recipe)), replace(recipe)):
         assert again == recipe
         assert again.build(3).config["widths"] == [4]
     assert json.dumps(asdict(recipe)["options"]) == json.dumps(as_json(recipe)["options"]) == '{"widths": [4]}'
@@ -487,27 +484,6 @@ def test_a_ranking_records_no_expectile() -> None:
     assert Recipe(**{**asdict(Recipe(loss="ranking")), "expectile": 0.05}) == Recipe(loss="ranking")
     with pytest.raises(ReachcostError, match="expectile"):
         Recipe(loss="ranking", expectile=0.2)
-
-
-@register_head
-class TiedHead(LearnedHead):
-    """Two names of one weight."""
-
-    kind = "tied"
-
-    def __init__(self, latent_dim: int, scale: float = 10.0) -> None:
-        super().__init__(latent_dim, scale)
-        self.there, self.back = nn.Linear(latent_dim, 1), nn.Linear(latent_dim, 1)
-        self.back.weight = self.there.weight
-
-    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
-        return (self.there(z) - self.back(goal)).abs().squeeze(-1)
-
-
-def test_tied_weights_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"there\.weight"):
-        save_head(TiedHead(3), tmp_path / "head")
-    assert not (tmp_path / "head").exists()
 
 
 @pytest.mark.parametrize(("scale", "weight"), [(1e308, 0.1), (10.0, 3e38)])

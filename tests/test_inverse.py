@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.data.models import history_of
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import PairSet
 from reachcost.peers.temporal import actions_between
@@ -31,7 +30,7 @@ class Plain(rc.Task):
         return np.abs(states - goals).max(1) < 1
 
     def generate_logs(self, episodes: int, seed: int = 0) -> rc.Logs:
-        """Walkers with an aim and an unsteady hand: what they do is often cut at the bounds."""
+        """Noisy walks towards a target; actions are often clipped at the bounds."""
         rng, rows = np.random.default_rng(seed), 16
         here, aim = rng.uniform(-8, 8, (2, episodes, 2))
         states, actions = [], []
@@ -43,10 +42,10 @@ class Plain(rc.Task):
         return rc.Logs({name: part.astype(np.float32) for name, part in columns.items()}, np.full(episodes, rows))
 
 
-class Eyes:
-    """Sees the place; knows no dynamics, as none are needed."""
+class Position:
+    """Encodes the position; a policy needs no dynamics."""
 
-    latent_dim, fingerprint = 2, "eyes"
+    latent_dim, fingerprint = 2, "position"
 
     def __init__(self, logs: rc.Logs, length: int = 2, history: int = 1) -> None:
         self.actions, self.history = rc.ActionBlocks.of(logs, length), history
@@ -56,7 +55,7 @@ class Eyes:
         return torch.as_tensor(observations["state"], dtype=torch.float32) / 8
 
     def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        raise AssertionError("a policy plans nothing")
+        raise AssertionError("a policy does not plan")
 
 
 class Line(rc.Task):
@@ -74,7 +73,7 @@ class Line(rc.Task):
         return (states == goals).all(1)
 
     def generate_logs(self, episodes: int, seed: int = 0) -> rc.Logs:
-        """Walkers to one of the ends, a tenth of whose moves are wrong."""
+        """Walks to one of the ends; a tenth of the moves are wrong."""
         rng, rows = np.random.default_rng(seed), 8
         here, aim = rng.integers(11, size=(episodes, 1)), rng.integers(2, size=(episodes, 1))
         states, actions = [], []
@@ -85,16 +84,16 @@ class Line(rc.Task):
         return rc.Logs(columns, np.full(episodes, rows))
 
 
-class Sight:
-    """Sees the place on the line."""
+class Place:
+    """Encodes the place on the line."""
 
-    latent_dim, action_dim, fingerprint = 1, 1, "sight"
+    latent_dim, action_dim, fingerprint = 1, 1, "place"
 
     def encode(self, observations: Observations) -> torch.Tensor:
         return torch.as_tensor(observations["state"], dtype=torch.float32) / 5 - 1
 
     def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        raise AssertionError("a policy plans nothing")
+        raise AssertionError("a policy does not plan")
 
 
 @pytest.fixture(scope="module")
@@ -115,47 +114,40 @@ def far(plain: Plain) -> rc.EvaluationSet:
 
 @pytest.fixture(scope="module")
 def network(walks: rc.Logs, far: rc.EvaluationSet) -> rc.heads.InverseDynamics:
-    return rc.peers.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+    return rc.peers.fit_inverse(Position(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
 
 
 def test_a_policy_reaches_goals_without_model_or_cost(
     plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
     policy = rc.planning.InversePolicy(network)
-    runs = rc.control(plain, Eyes(walks), {"gc-idm": rc.LatentMSE()}, far, planner=policy)
-    floor = rc.control(plain, Eyes(walks), {"random": rc.LatentMSE()}, far, planner=rc.planning.RandomPolicy())
+    runs = rc.control(plain, Position(walks), {"gc-idm": rc.LatentMSE()}, far, planner=policy)
+    floor = rc.control(plain, Position(walks), {"random": rc.LatentMSE()}, far, planner=rc.planning.RandomPolicy())
     assert runs.success.mean() > 0.8
     assert floor.success.mean() < 0.4
 
 
 def test_clipped_noise_does_not_shrink_actions(network: rc.heads.InverseDynamics) -> None:
     east = network.act(torch.tensor([-0.5, 0.0]), torch.tensor([0.5, 0.0])).view(2, 2)
-    mean_of_cut_ones = 0.38
-    assert (east[:, 0] > 1.5 * mean_of_cut_ones).all()
+    mean_of_clipped_actions = 0.38
+    assert (east[:, 0] > 1.5 * mean_of_clipped_actions).all()
 
 
-def test_the_policy_reads_the_newest_frame(
+def test_the_policy_reads_the_newest_frame_and_episodes_do_not_depend_on_their_batch(
     plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
     policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
-    one, several = (rc.control(plain, Eyes(walks, history=history), costs, far, planner=policy) for history in (1, 3))
-    assert history_of(Eyes(walks, history=3)) == 3
-    assert np.array_equal(one.paths, several.paths)
-
-
-def test_episodes_do_not_depend_on_their_batch(
-    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
-) -> None:
-    policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
-    every, few = (rc.control(plain, Eyes(walks), costs, part, planner=policy) for part in (far, far.spread(3)))
+    every, few = (rc.control(plain, Position(walks), costs, part, planner=policy) for part in (far, far.spread(3)))
     kept = np.isin(every.episodes, few.episodes)
     assert np.array_equal(every.paths[:, kept], few.paths)
+    several = rc.control(plain, Position(walks, history=3), costs, far.spread(3), planner=policy)
+    assert np.array_equal(few.paths, several.paths)
 
 
 def test_training_is_deterministic_and_records_the_exclusion(
     walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    again = rc.peers.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+    again = rc.peers.fit_inverse(Position(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
     for name, weight in network.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
     record = network.record
@@ -165,7 +157,7 @@ def test_training_is_deterministic_and_records_the_exclusion(
 
 
 def test_actions_after_the_goal_do_not_count(walks: rc.Logs) -> None:
-    taken, *_ = actions_between(Eyes(walks, length=3), walks)
+    taken, *_ = actions_between(Position(walks, length=3), walks)
     pairs = PairSet(torch.tensor([0, 4]), torch.tensor([2, 9]), torch.tensor([2.0, 5.0]))
     blocks = taken(pairs).view(2, 3, 2)
     assert blocks.isnan().any(2).tolist() == [[False, False, True], [False, False, False]]
@@ -175,21 +167,21 @@ def test_actions_after_the_goal_do_not_count(walks: rc.Logs) -> None:
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in network.parameters())
 
 
-def test_discrete_actions_are_chosen_or_drawn() -> None:
+def test_discrete_actions_are_chosen_or_sampled() -> None:
     line = Line()
     logs, goals = line.generate_logs(200), rc.EvaluationSet(np.array([[2], [9]]), np.array([[8], [1]]), world="line")
-    network = rc.peers.fit_inverse(Sight(), logs, exclude=goals, pairs=4000, recipe=QUICK)
+    network = rc.peers.fit_inverse(Place(), logs, exclude=goals, pairs=4000, recipe=QUICK)
     assert network.discrete
     for sampled in (False, True):
         policy = rc.planning.InversePolicy(network, sampled)
-        assert rc.control(line, Sight(), {"gc-idm": rc.LatentMSE()}, goals, planner=policy).success.all()
+        assert rc.control(line, Place(), {"gc-idm": rc.LatentMSE()}, goals, planner=policy).success.all()
 
 
 def test_actions_are_sampled_by_their_probability() -> None:
     network = rc.heads.InverseDynamics(2, 3, discrete=True, hidden=4).requires_grad_(False)
     z, goal = torch.zeros(4000, 2), torch.ones(2)
-    drawn = network.act(z, goal, torch.arange(4000) / 4000)[:, 0].bincount(minlength=3) / 4000
-    torch.testing.assert_close(drawn, network(z[0], goal).softmax(-1), atol=1e-3, rtol=0)
+    sampled = network.act(z, goal, torch.arange(4000) / 4000)[:, 0].bincount(minlength=3) / 4000
+    torch.testing.assert_close(sampled, network(z[0], goal).softmax(-1), atol=1e-3, rtol=0)
 
 
 def test_mismatched_inputs_are_refused(
@@ -199,11 +191,11 @@ def test_mismatched_inputs_are_refused(
     with pytest.raises(ReachcostError, match="samples continuous actions"):
         rc.control(task, rc.tasks.ExactTopoNav(task), costs, task.evaluation_set(), planner=policy)
     with pytest.raises(ReachcostError, match="blocks of 4"):
-        rc.control(plain, Eyes(walks, length=3), costs, far, planner=policy)
+        rc.control(plain, Position(walks, length=3), costs, far, planner=policy)
     with pytest.raises(ReachcostError, match="action"):
-        rc.peers.fit_inverse(Eyes(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
+        rc.peers.fit_inverse(Position(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
     with pytest.raises(ReachcostError, match="actions"):
-        rc.peers.fit_inverse(Eyes(walks), task.generate_logs(5))
+        rc.peers.fit_inverse(Position(walks), task.generate_logs(5))
     with pytest.raises(ReachcostError, match="sampled"):
         rc.planning.InversePolicy(network, sampled=True)
     with pytest.raises(ReachcostError, match="hidden"):

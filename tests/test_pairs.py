@@ -130,59 +130,57 @@ def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) 
     assert pairs.record["labels"] == "temporal"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"sampling": "all"}, "sampling is 'all'"),
+        ({"exclude": ["balanced"]}, "'balanced'"),
+        ({"exclude": EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")}, "wide"),
+        ({"holdout": 1.0}, "holdout"),
+        ({"validation": 0}, "validation 0"),
+        ({"max_gap": 0}, "max_gap"),
+        ({"max_gap": 5, "sampling": "random-rows"}, "max_gap"),
+        ({"max_gap": 5, "rows": 9}, "max_gap"),
+        ({"rows": 1}, "rows is 1"),
+        ({"rows": 500, "holdout": 0.1}, "holdout"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str, latents: Latents) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        TemporalPairs(latents, **wrong)
+
+
 class DepthModel:
     latent_dim, action_dim, fingerprint = 1, 1, "depth"
 
     def encode(self, observations: Observations) -> torch.Tensor:
         return torch.from_numpy(observations["depth"])
 
-    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        return context.expand(-1, actions.shape[1], -1)
+
+THREE = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
 
 
-def test_bad_inputs_are_refused(latents: Latents) -> None:
-    with pytest.raises(ReachcostError, match="sampling is 'all'"):
-        TemporalPairs(latents, sampling="all")
-    with pytest.raises(ReachcostError, match="'balanced'"):
-        TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]
-    wide = EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")
-    with pytest.raises(ReachcostError, match="wide"):
-        TemporalPairs(latents, exclude=wide)
-    with pytest.raises(ReachcostError, match="KeyError: 'depth'"):
-        encode_logs(DepthModel(), latents.logs)
-    with pytest.raises(ReachcostError, match="holdout"):
-        TemporalPairs(latents, holdout=1.0)
-    with pytest.raises(ReachcostError, match="validation 0"):
-        TemporalPairs(latents, validation=0)
-    with pytest.raises(ReachcostError, match="5 latents"):
-        Latents(latents.values[:5], latents.logs)
-    with pytest.raises(ReachcostError, match="episode 1"):
-        Logs({}, np.array([5, -2]))
-    with pytest.raises(ReachcostError, match="evaluation set"):
-        EvaluationSet(np.zeros((2, 2)), np.zeros((2, 2)), "odd", episodes=np.arange(1))
-    short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
-    with pytest.raises(ReachcostError, match="3 too short"):
-        TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)
-    values = latents.values.clone()
-    values[17, 3] = torch.nan
-    with pytest.raises(ReachcostError, match="row 17"):
-        Latents(values, latents.logs)
-    with pytest.raises(ReachcostError, match="3 rows"):
-        Logs({"state": np.zeros((3, 2))}, np.array([2, 3]))
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: TemporalPairs(Latents(torch.zeros(3, 2), THREE), count=1), "3 too short"),
+        (lambda: encode_logs(DepthModel(), THREE), "KeyError: 'depth'"),  # pyright: ignore[reportArgumentType]
+        (lambda: Latents(torch.zeros(5, 2), THREE), "5 latents"),
+        (lambda: Latents(torch.tensor([[0.0], [torch.nan], [0.0]]), THREE), "row 1"),
+        (lambda: Logs({}, np.array([5, -2])), "episode 1"),
+        (lambda: Logs({"state": np.zeros((3, 2))}, np.array([2, 3])), "3 rows"),
+        (lambda: EvaluationSet(np.zeros((2, 2)), np.zeros((2, 2)), "odd", episodes=np.arange(1)), "evaluation set"),
+    ],
+)
+def test_inputs_that_do_not_fit_together_are_refused(build: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        build()
 
 
 def test_a_limit_on_gaps_holds_and_is_reached(latents: Latents) -> None:
     pairs = TemporalPairs(latents, count=3000, validation=100, max_gap=5)
     assert pairs.train.gap.unique().tolist() == [1, 2, 3, 4, 5]
     assert pairs.record["max_gap"] == 5
-    wrongs: list[dict[str, Any]] = [
-        {"max_gap": 0},
-        {"max_gap": 5, "sampling": "random-rows"},
-        {"max_gap": 5, "rows": 9},
-    ]
-    for wrong in wrongs:
-        with pytest.raises(ReachcostError, match="max_gap"):
-            TemporalPairs(latents, **wrong)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("rows", [200, 1000])
@@ -193,10 +191,6 @@ def test_limited_rows_are_all_that_pairs_use(latents: Latents, rows: int) -> Non
     episode = latents.logs.episode_of(pairs.train.first.numpy())
     np.testing.assert_array_equal(episode, latents.logs.episode_of(pairs.train.second.numpy()))
     assert (pairs.train.gap > 0).all()
-    with pytest.raises(ReachcostError, match="rows is 1"):
-        TemporalPairs(latents, rows=1)
-    with pytest.raises(ReachcostError, match="holdout"):
-        TemporalPairs(latents, rows=500, holdout=0.1)
 
 
 def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, evaluation: EvaluationSet) -> None:
@@ -206,8 +200,8 @@ def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, ev
     for number in (1, 2):
         assert torch.equal(pairs.epoch(number).first, again.epoch(number).first)
         assert not torch.equal(pairs.epoch(number).first, pairs.epoch(number - 1).first)
-        drawn = latents.logs.episode_of(pairs.epoch(number).first.numpy())
-        assert not np.isin(drawn, pairs.held_out).any()
+        sampled = latents.logs.episode_of(pairs.epoch(number).first.numpy())
+        assert not np.isin(sampled, pairs.held_out).any()
     control = pairs.shuffled()
     assert torch.equal(control.epoch(1).first, pairs.epoch(1).first)
     assert not torch.equal(control.epoch(1).gap, pairs.epoch(1).gap)
@@ -239,7 +233,7 @@ def test_oracle_pairs_have_true_distances_between_any_rows(
 
 @pytest.fixture(scope="module")
 def driven() -> Logs:
-    """The logs that the frozen evaluation sets were drawn from."""
+    """The logs that the frozen evaluation sets were sampled from."""
     return TwoRoom().generate_logs(10_000, 0)
 
 
@@ -327,8 +321,8 @@ def test_coincidences_do_not_overlap(rounding: str, driven: Logs, fresh: Evaluat
     assert "too_coarse_for" not in proof
 
 
-def test_a_set_drawn_from_coarse_logs_is_found_in_them_by_its_states() -> None:
+def test_a_set_sampled_from_coarse_logs_is_found_in_them_by_its_states() -> None:
     coarse = stored(TwoRoom().generate_logs(300), "float16")
-    drawn = logged_goals(coarse, offset=20, count=30)
-    assert np.isin(np.asarray(drawn.source_episodes), Exclusion(coarse, [drawn]).episodes).all()
-    assert len(Exclusion(reordered(coarse), [drawn]).episodes) == len(Exclusion(coarse, [drawn]).episodes)
+    sampled = logged_goals(coarse, offset=20, count=30)
+    assert np.isin(np.asarray(sampled.source_episodes), Exclusion(coarse, [sampled]).episodes).all()
+    assert len(Exclusion(reordered(coarse), [sampled]).episodes) == len(Exclusion(coarse, [sampled]).episodes)

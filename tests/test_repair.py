@@ -7,7 +7,6 @@ import importlib
 import pytest
 import torch
 
-import reachcost as rc
 from reachcost.core.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -27,7 +26,7 @@ def equal(one: LearnedHead, other: LearnedHead) -> bool:
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_a_repair_is_encoding_pairing_and_fitting(
+def test_a_repair_encodes_samples_pairs_and_fits(
     shuffled: bool, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet
 ) -> None:
     pairs = TemporalPairs(latents, 4000, exclude=evaluation, holdout=HOLDOUT, seed=3)
@@ -41,12 +40,12 @@ def test_a_repair_is_encoding_pairing_and_fitting(
     assert expected.record["pairs"]["labels"] == ("shuffled" if shuffled else "temporal")
 
 
-def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logged_times(
+def test_labels_are_chosen_by_default_and_are_logged_times_for_a_plain_recipe(
     latents: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {}
-    default = importlib.import_module("reachcost.fitting.repair")
-    monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
+    module = importlib.import_module("reachcost.fitting.repair")  # `rc.fitting.repair` is the function
+    monkeypatch.setattr(module, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
     monkeypatch.setattr("reachcost.fitting.labelled_recipe.arguments_for_logged_times", lambda *_, **__: [])
     repair(None, latents, references=False)
     assert seen["pairs"].record["labels"] == "stitched"
@@ -69,8 +68,3 @@ def test_progress_is_shown_step_by_step(model: ExactTopoNav, latents: Latents) -
     steps = Steps()
     repair(model, latents.logs, pairs=8000, recipe=QUICK, progress=steps)
     assert steps.titles == ["latents", "labels", "head"]
-
-
-def test_the_function_is_not_hidden_by_a_package() -> None:
-    assert rc.repair is repair
-    assert callable(rc.fit)

@@ -1,4 +1,4 @@
-"""Memory that runs out is one sentence, whoever says so."""
+"""An error for exhausted memory is one sentence, whichever library raises it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from reachcost_command import ran_out
 
 
 def huge(source: str, repo: str) -> None:
-    """Ask for too much.
+    """Request too much memory.
 
     Args:
-        source: Of what.
-        repo: Any.
+        source: Library that requests it.
+        repo: Unused.
     """
     if source == "torch":
         torch.empty(2**60, dtype=torch.uint8)
@@ -32,7 +32,7 @@ def huge(source: str, repo: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["torch", "python", "library"])
-def test_memory_that_runs_out_is_one_sentence(
+def test_exhausted_memory_is_reported_in_one_sentence(
     source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(cli.COMMANDS, "push", huge)
@@ -41,7 +41,7 @@ def test_memory_that_runs_out_is_one_sentence(
     assert line.startswith("reachcost: memory ran out; ")
 
 
-def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_keep_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(source: str, repo: str) -> None:
         """Fail.
 
@@ -57,26 +57,26 @@ def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) ->
     assert not ran_out(ImportError("No module named 'stable_worldmodel'"))
 
 
-def threads_more(path: Path, told: SimpleQueue[int]) -> None:
-    """How many threads there are more once rows were read."""
+def threads_more(path: Path, found: SimpleQueue[int]) -> None:
+    """Report the number of additional threads after rows were read."""
     threads = len([*Path("/proc/self/task").iterdir()])
     read_parquet(path, ["episode"])
-    told.put(len([*Path("/proc/self/task").iterdir()]) - threads)
+    found.put(len([*Path("/proc/self/task").iterdir()]) - threads)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads here")
-def test_rows_are_read_without_threads_that_memory_may_lack_for(tmp_path: Path) -> None:
+def test_reading_rows_starts_no_threads(tmp_path: Path) -> None:
     write_rows({"episode": np.arange(3), "value": np.zeros(3)}, tmp_path / "rows.parquet")
     assert read_parquet(tmp_path / "rows.parquet").column_names == ["episode", "value"]
     context = multiprocessing.get_context("fork")  # in which no thread is left
-    told = context.SimpleQueue()
-    reader = context.Process(target=threads_more, args=(tmp_path / "rows.parquet", told))
+    found = context.SimpleQueue()
+    reader = context.Process(target=threads_more, args=(tmp_path / "rows.parquet", found))
     reader.start()
-    assert told.get() == 0
+    assert found.get() == 0
     reader.join()
 
 
-def write_with_little(path: Path, told: SimpleQueue[str]) -> None:
+def write_with_little(path: Path, found: SimpleQueue[str]) -> None:
     """Write rows where Arrow would crash."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     bound = pages * resource.getpagesize() + 2**20
@@ -84,15 +84,15 @@ def write_with_little(path: Path, told: SimpleQueue[str]) -> None:
     try:
         write_rows({"episode": np.arange(3)}, path)
     except MemoryError:
-        told.put("refused")
+        found.put("refused")
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no size of processes here")
-def test_rows_that_memory_lacks_for_are_refused_and_no_crash(tmp_path: Path) -> None:
+def test_writing_rows_without_memory_raises_an_error_and_no_crash(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    told = context.SimpleQueue()
-    writer = context.Process(target=write_with_little, args=(tmp_path / "rows.parquet", told))
+    found = context.SimpleQueue()
+    writer = context.Process(target=write_with_little, args=(tmp_path / "rows.parquet", found))
     writer.start()
     writer.join()
     assert writer.exitcode == 0
-    assert told.get() == "refused"
+    assert found.get() == "refused"

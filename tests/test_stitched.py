@@ -1,8 +1,7 @@
-"""Labels that reach beyond one episode: places, shortest ways, and what a world model imagines."""
+"""Labels that reach beyond one episode: places, shortest paths, and what a world model imagines."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.stitched import StitchedPairs
 from reachcost.worldmodels.jepa import JepaWorldModel
 
-from .small import judge_labels_briefly
+from .small import choose_labels_briefly
 
-LINE = 60
-"""States of a corridor, whose latents are their places."""
+LINE = 60  # states of a corridor, whose latents are their positions
 
 
 def corridor(first: int, last: int) -> np.ndarray:
@@ -38,8 +36,8 @@ def latents_of(*episodes: np.ndarray) -> rc.Latents:
 
 
 @given(st.integers(1, 150).flatmap(lambda k: st.tuples(st.just(k), st.lists(st.tuples(*[st.integers(0, k - 1)] * 2)))))
-def test_the_fewest_edges_are_those_of_scipy(drawn: tuple[int, list[tuple[int, int]]]) -> None:
-    places, transitions = drawn
+def test_the_fewest_edges_are_those_of_scipy(sampled: tuple[int, list[tuple[int, int]]]) -> None:
+    places, transitions = sampled
     counted = TransitionCounts(places)
     for before, after in transitions:  # in parts of one
         counted.add(np.array([before]), np.array([after]))
@@ -55,7 +53,7 @@ def test_a_place_is_the_nearest_whatever_the_batch() -> None:
 
 
 def test_stitched_times_reach_beyond_single_episodes() -> None:
-    """No episode passes more than half of the corridor; the way through both halves is known nevertheless."""
+    """No episode passes more than half of the corridor, but labels cover paths through both halves."""
     halves = [corridor(0, 35), corridor(25, LINE - 1)] * 20
     pairs = StitchedPairs(latents_of(*halves), count=2000, validation=200)
     assert pairs.record["places"] == LINE
@@ -94,34 +92,40 @@ def test_evaluation_episodes_leave_no_transition() -> None:
     assert pairs.record["transitions"] == 9 * 30
 
 
-def test_places_as_wide_as_transitions_are_warned_of() -> None:
-    """In many dimensions places cannot be near: ways would jump through them."""
+def test_places_as_wide_as_transitions_are_reported() -> None:
+    """In many dimensions places cannot be near: paths would jump through them."""
     rng = np.random.default_rng(0)
     walks = rng.normal(size=(40, 50, 30)).astype(np.float32).cumsum(1)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with pytest.warns(rc.ReachcostWarning, match="times as long as a place is wide"):
         pairs = StitchedPairs(latents_of(*walks), 500, 100, places=40, stride=1)
     assert pairs.record["sharpness"] < 2.5
-    assert any("times as long as a place is wide" in str(warning.message) for warning in told)
 
 
-def test_impossible_graphs_are_refused() -> None:
-    logs = latents_of(*[corridor(0, 3)] * 3)
-    with pytest.raises(rc.ReachcostError, match="no episode has 9 steps"):
-        StitchedPairs(logs, 10, 10, stride=9)
-    with pytest.raises(rc.ReachcostError, match="1 held out"):
-        StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"stride": 9}, "no episode has 9 steps"),
+        ({"places": 0}, "places is 0"),
+        ({"places": 10**6}, "places is 1000000"),
+        ({"stride": -1}, "stride is -1"),
+        ({"least": 0}, "least is 0"),
+        ({"holdout": 0.9}, "3 held out"),
+    ],
+)
+def test_impossible_graphs_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(rc.ReachcostError, match=message):
+        StitchedPairs(latents_of(*[corridor(0, 3)] * 3), 10, 10, **wrong)
+
+
+def test_impossible_specifications_are_refused() -> None:
     with pytest.raises(rc.ReachcostError, match="max_gap"):
         rc.fitting.LabelledRecipe(labels="stitched", max_gap=3)
     with pytest.raises(rc.ReachcostError, match="stiched"):
         rc.fitting.LabelledRecipe(labels="stiched")  # pyright: ignore[reportArgumentType]
-    for name, value in (("places", 0), ("places", 10**6), ("stride", -1), ("least", 0)):
-        with pytest.raises(rc.ReachcostError, match=f"{name} is {value}"):
-            StitchedPairs(logs, 10, 10, **{name: value})  # pyright: ignore[reportArgumentType]
     with pytest.raises(rc.ReachcostError, match="persistence"):
         Imagination(persistence=1.5)
     with pytest.raises(rc.ReachcostError, match="world model"):
-        rc.fitting.LabelledRecipe(labels="imagined").pairs(logs, 10)
+        rc.fitting.LabelledRecipe(labels="imagined").pairs(latents_of(corridor(0, 3)), 10)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +170,7 @@ def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
         ImaginedPairs(rc.load_world_model("lewm-tworoom-3073"), frames, 10, 10, Imagination(10, 2))
 
 
-def test_shortest_paths_have_their_own_default_recipe() -> None:
+def test_shortest_paths_have_another_default_recipe() -> None:
     pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
     assert pairs.default_recipe.expectile == 0.5
     assert rc.fitting.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
@@ -174,9 +178,9 @@ def test_shortest_paths_have_their_own_default_recipe() -> None:
     assert rc.fitting.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
 
 
-def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Latents) -> None:
+def test_a_model_without_step_imagines_the_same(model: JepaWorldModel, frames: rc.Latents) -> None:
     class Foreign:
-        """A model of a user's own: no `step`."""
+        """A custom model without `step`."""
 
         latent_dim, action_dim, actions = model.latent_dim, model.action_dim, model.actions
         encode, rollout = staticmethod(model.encode), staticmethod(model.rollout)
@@ -199,7 +203,7 @@ def test_imagined_pairs_need_no_order_of_frames(model: JepaWorldModel, frames: r
 
 
 def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) -> None:
-    """One block from every frame leads out of the places of frames alone; where it ends, nothing was begun."""
+    """One block leads from every frame to a place where no trajectory begins."""
     logs = rc.make_task("tworoom").generate_logs(60)
     latents = rc.encode_logs(model, logs, cache=False)
     rows = np.arange(0, logs.rows, 6)
@@ -207,7 +211,7 @@ def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) ->
     pairs = ImaginedPairs(model, frames, 500, 100, Imagination(60_000, blocks=1), places=800)
     assert pairs.record["unreachable"] > 0.1
     assert pairs.unconnected < 0.1
-    assert not any("no path between them" in doubt for doubt in pairs.problems())
+    assert not any("no path between them" in problem for problem in pairs.problems())
 
 
 @pytest.mark.filterwarnings("ignore:.*have no path between them|.*imagined paths")
@@ -231,28 +235,24 @@ def test_discrete_actions_are_imagined_one_at_a_time() -> None:
     known = (ends >= 0).all(0)
     true = task.distance(*states[ends[:, known]])
     assert known.sum() > 100
-    assert (pairs.train.gap.numpy()[known] >= true - 1).mean() > 0.99  # hardly one is faster than the shortest way
+    assert (pairs.train.gap.numpy()[known] >= true - 1).mean() > 0.99  # shortcuts are rare
 
 
 @pytest.mark.slow
-def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Path) -> None:
-    task = rc.make_task("tworoom")
-    logs = task.generate_logs(60, seed=4)
-    head = rc.repair(model, logs, pairs=2000, recipe=rc.fitting.LabelledRecipe(labels="stitched"))
-    assert head.record["pairs"]["labels"] == "stitched"
-    rc.write_logs(logs, tmp_path / "logs.h5")
+def test_the_command_takes_labels_of_any_source(tmp_path: Path) -> None:
+    rc.write_logs(rc.make_task("tworoom").generate_logs(60, seed=4), tmp_path / "logs.h5")
     given = ["fit", "--model", "lewm-tworoom-3072", "--task", "tworoom", "--logs", str(tmp_path / "logs.h5")]
     assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "2000"]) == 0
     assert rc.load_head(tmp_path / "head").record["pairs"]["labels"] == "stitched"
     assert main([*given, "--out", str(tmp_path / "no"), "--labels", "stitched", "--recipe", "paper"]) == 1
 
 
-@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
 @pytest.mark.slow
 def test_the_command_chooses_labels_by_default(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge_labels_briefly(monkeypatch)
+    choose_labels_briefly(monkeypatch)
     rc.write_logs(rc.make_task("toponav").generate_logs(120, seed=4), tmp_path / "logs.h5")
     given = ["fit", "--model", "reachcost.tasks:ExactTopoNav", "--task", "toponav", "--logs", str(tmp_path / "logs.h5")]
     given += ["--pairs", "2000"]
