@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import multiprocessing
 import os
 import pickle
 import re
@@ -15,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,7 @@ from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations
-from reachcost.results.records import Result, read_run
+from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable
 
 from .cells import NumberRun, number_request, quick_toy, small_study
@@ -86,13 +83,6 @@ def test_a_cell_needs_what_its_run_declares(tmp_path: Path) -> None:
     made(tmp_path, request)
     sha256 = read_run(cells["weights"].path).sha256["weights"]
     assert read_run(cells["fine"].path).manifest["config"]["weights_sha256"] == sha256
-
-
-@pytest.mark.parametrize("table", ["statistics", "subspace"])
-def test_tables_declare_the_runs_that_they_were_published_with(table: str, tmp_path: Path) -> None:
-    published = Path(__file__).parent.parent / "results" / "tables" / f"{table}.json"
-    declared = {cell.name for cell in cells_of(small_request(table, "tworoom"), tmp_path).values()}
-    assert declared == {*json.loads(published.read_text())["rows_sha256"]}
 
 
 class Changed(NumberRun):
@@ -184,14 +174,6 @@ def test_logs_are_encoded_once_for_all_workers(tmp_path: Path, monkeypatch: pyte
     made(tmp_path / "here", TOY)
     assert (kept / "manifest.json").stat().st_mtime_ns == before
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
-
-
-def test_cells_whose_latents_cannot_be_written_fail_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cache").write_text("a file is in the way")
-    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ReachcostError, match="heads/sketch-1-trm"):
-        made(tmp_path / "out", TOY, start=TWO)
-    assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
 
 
 def test_a_cell_with_another_configuration_in_a_worker_is_refused(tmp_path: Path) -> None:
@@ -293,25 +275,6 @@ def test_workers_that_die_are_replaced_and_their_cell_tried_once_more(seen: Path
     config = read_run(out / "runs" / "numbers" / "numbers" / "last").manifest["config"]
     assert config["evaluation_set_sha256"] == "last"  # which only the worker knew
     assert not [*out.rglob(".*.partial")]
-
-
-def test_a_worker_that_died_while_it_was_idle_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "scratch").mkdir()
-    pool, before = LocalPool(tmp_path / "out", tmp_path / "scratch", 1), {*multiprocessing.active_children()}
-    cell = next(iter(cells_of(number_request(tmp_path, "fine"), tmp_path / "out").values()))
-    try:
-        for _ in range(2):
-            future = pool.submit(cell)
-            wait([future])
-            answer = pool.answer(future)
-            assert isinstance(answer.outcome, Result)
-            for worker in {*multiprocessing.active_children()} - before:
-                worker.kill()
-                worker.join()
-            time.sleep(0.5)  # the pool notices
-    finally:
-        pool.close()
-    assert not {*multiprocessing.active_children()} - before
 
 
 def test_a_study_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:

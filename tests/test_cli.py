@@ -93,12 +93,6 @@ def test_logs_are_generated_with_their_statistics(tmp_path: Path, capsys: pytest
     )
 
 
-def test_unknown_commands_exit_with_an_error() -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["conquer"])
-    assert exit_info.value.code not in (0, None)
-
-
 def test_importing_reachcost_does_not_load_torch() -> None:
     code = "import sys, reachcost; assert 'torch' not in sys.modules; assert reachcost.LatentMSE; reachcost.fit"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -152,7 +151,7 @@ def test_more_episodes_than_memory_holds_are_refused_at_once(
         rc.make_task(task).generate_logs(10**12)
 
 
-NAMES = ("logs[red].h5", "logs[/nothing].h5", "logs:smile:.h5", "logs\x1b[2J.h5")
+NAMES = ("logs[/nothing].h5", "logs:smile:.h5", "logs\x1b[2J.h5")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -174,9 +173,3 @@ def test_progress_bars_show_text_without_markup(capsys: pytest.CaptureFixture[st
         progress.note("[/z]")
     shown = capsys.readouterr().out
     assert all(part in shown for part in ("model[/x]", "[/y]", "[/z]"))
-
-
-def test_the_interrupt_handler_is_restored() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    assert main(["--version"]) == 0
-    assert signal.getsignal(signal.SIGINT) is before

@@ -20,7 +20,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.registry import all_figures, all_tables, groups, results_of, study_of
 from reachcost.experiments.rows import RowPlan, mean_intervals, table_row
-from reachcost.experiments.study import Setting, cost_plan
+from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
@@ -106,12 +106,6 @@ def test_manifests_name_every_seed_and_input(finished: Path) -> None:
         assert config["model_sha256"]
     weights = run_of(finished, names[0])["artefacts"]["weights.safetensors"]
     assert control["heads_sha256"] == sasc["heads_sha256"] == {"trm": weights}
-
-
-def test_heads_record_their_exclusion(finished: Path) -> None:
-    config = finished / "runs" / "toponav" / "heads" / "exact-3072-trm-paper" / "config.json"
-    training = json.loads(config.read_text())["training"]
-    assert training["pairs"]["exclusion"]["overlapping_pairs"] == 0
 
 
 def modified(out: Path) -> dict[Path, int]:
@@ -226,20 +220,6 @@ def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
         {"planner": planner} for planner in (CEM(elites=60), CEM(horizon=4), CEM(candidates=60), CEM(iterations=3))
     ]
     assert len({name(), *(name(**changes) for changes in other)}) == 1 + len(other)
-
-
-def test_a_run_name_has_every_setting_of_a_planner_of_another_class() -> None:
-    name = STUDY.run_name(Setting(STUDY.members_of(KIND)[0], "raw", planner=CEM()))
-    assert isinstance(STUDY.planner, CategoricalCEM)
-    assert "-CEM-" in name
-    assert name.endswith("-least_deviation0.0-temperature0.0-shrinkFalse")
-
-
-def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match="gps"):
-        cost_plan(STUDY, "gps")
-    with pytest.raises(ReachcostError, match="seeds"):
-        STUDY.members_of(KIND, (7,))
 
 
 def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None:
