@@ -1,15 +1,16 @@
-"""Draw the evaluation sets of TwoRoom again and freeze them into the package.
+"""Sample the evaluation sets of TwoRoom from the 10,000 logged episodes of seed 0, and write them into the package.
 
-They come from the 10,000 logged episodes of seed 0; a test compares the shipped files with what this writes.
+A test compares the stored files with what this writes.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import reachcost as rc
-from reachcost.tasks.tworoom.logs import freeze
+from reachcost.data.evaluation import write_evaluation_set
+from reachcost.tasks.tworoom.logs import FROZEN, draw
 
 if __name__ == "__main__":
     task = rc.make_task("tworoom")
-    freeze(task.generate_logs(), task.layout, Path(rc.__path__[0]) / "tasks" / "tworoom" / "frozen")
+    logs = task.generate_logs()
+    for name in task.sets:
+        write_evaluation_set(draw(name, logs, task.layout), FROZEN / f"{name}.json")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-import reachcost
 from reachcost.data.evaluation import read_evaluation_set, write_evaluation_set
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
@@ -19,7 +18,7 @@ from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, RULES, draw, freeze, log_statistics
+from reachcost.tasks.tworoom.logs import FROZEN, RULES, draw
 
 pytestmark = pytest.mark.processor
 
@@ -32,15 +31,14 @@ def logs() -> Logs:
 
 
 def test_log_statistics_match_the_public_cache(logs: Logs) -> None:
-    ours = log_statistics(logs)
-    for name, expected in PUBLIC_CACHE.items():
+    for name, (ours, expected) in TASK.describe_logs(logs).items():
         # 243 slow steps of 618,216: counting alone carries 6 %.
         tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
-        assert ours[name] == pytest.approx(expected, rel=tolerance), name
+        assert ours == pytest.approx(expected, rel=tolerance), name
 
 
 def test_the_page_shows_the_statistics_of_these_logs(logs: Logs) -> None:
-    ours = log_statistics(logs)
+    ours = {name: value for name, (value, _) in TASK.describe_logs(logs).items()}
     shown = {
         "observations": (("observations",), "{:,.0f}"),
         "shortest, longest, median, mean episode": (
@@ -76,12 +74,12 @@ def test_an_episode_does_not_depend_on_how_many_are_logged(logs: Logs) -> None:
 
 
 def test_frozen_sets_are_the_ones_their_seeds_draw(logs: Logs, tmp_path: Path) -> None:
-    freeze(logs, TASK.layout, tmp_path)
-    shipped = Path(reachcost.__path__[0]) / "tasks" / "tworoom" / "frozen"
+    for name in RULES:
+        write_evaluation_set(draw(name, logs, TASK.layout), tmp_path / f"{name}.json")
     names = {f"{name}.json" for name in TASK.sets}
-    assert names == {path.name for path in shipped.iterdir()} == {path.name for path in tmp_path.iterdir()}
+    assert names == {path.name for path in FROZEN.iterdir()} == {path.name for path in tmp_path.iterdir()}
     for name in names:
-        assert (shipped / name).read_bytes() == (tmp_path / name).read_bytes(), name
+        assert (FROZEN / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -153,7 +151,7 @@ def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:
     other = TwoRoom(Layout(wall="horizontal"))
-    with pytest.raises(ReachcostError, match="public layout"):
+    with pytest.raises(ReachcostError, match="draw_evaluation_set"):
         other.evaluation_set("high-distance")
     drawn = other.draw_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
     across = other.layout.room(drawn.starts) != other.layout.room(drawn.goals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -103,26 +104,20 @@ class GymTask(Task):
         vars(self).update(parts)  # `offers` finds them there
         self._sets: dict[str, EvaluationSet | int] = {}
         make = partial(RowByRow, make_env, get_state, set_state, name, clip)
-        trial = make()
-        try:
+        with closing(make()) as trial:
             self.name, self._actions = trial.name, trial.actions
             self.discrete_actions = trial.actions.count
             self.action_dim = trial.actions.size if self.discrete_actions is None else None
             self._renders = trial.env.render_mode == "rgb_array"
             states, actions = trial.check()
-            self._width, self._dtype = states.shape[1], states.dtype
-            self._workers = Workers(make, workers, self.name)
-            try:
-                if not np.array_equal(self.step(states, actions), trial.step(states, actions)[0]):
-                    problem = "two environments of make_env take the same step to different places"
-                    raise ReachcostError(f"{self.name}: {problem}: make them equal, or let the state hold what differs")
-                check_parts(self, states, actions)
-                self._sets = self._checked_sets(sets)
-            except BaseException:
-                self.close()
-                raise
-        finally:
-            trial.close()
+            after = trial.step(states, actions)[0]
+        self._width, self._dtype = states.shape[1], states.dtype
+        self._workers = Workers(make, workers, self.name)
+        if not np.array_equal(self.step(states, actions), after):
+            problem = "two environments of make_env take the same step to different places"
+            raise ReachcostError(f"{self.name}: {problem}: make them equal, or let the state hold what differs")
+        check_parts(self, states, actions)
+        self._sets = self._checked_sets(sets)
         self.sets = tuple(self._sets)
 
     def __repr__(self) -> str:

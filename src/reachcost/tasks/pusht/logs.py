@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.data.evaluation import EvaluationSet, logged_goals, read_evaluation_set, write_evaluation_set
+from reachcost.data.evaluation import EvaluationSet, logged_goals
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -20,13 +20,6 @@ PURPOSE = "pusht-logs"
 AT_ONCE = 1000  # episodes simulated in one batch; larger batches are not faster
 MOVED = 1e-9  # pixels or radians; a T without contact does not move at all
 LATER = 25  # steps over which displacement and rotation are measured, in addition to single steps
-PUBLIC = {
-    "deviation of actions": 0.201,
-    "deviation of agent positions, px": 94.1,
-    "deviation of agent velocities, px/s": 74.5,
-    "deviation of block positions, px": 55.1,
-}
-"""Standard deviations of DINO-WM's expert logs, by which it normalises (mean of the two axes)."""
 FROZEN = Path(__file__).parent / "frozen"
 BUDGETS = {25: 50, 50: 50, 75: 75}  # goal offset in steps, and maximum number of actions per episode
 EPISODES = 50
@@ -69,27 +62,30 @@ def proprio(states: np.ndarray) -> np.ndarray:
     return np.concatenate([states[:, :2], states[:, 5:]], axis=1)
 
 
-def log_statistics(logs: Logs) -> dict[str, float]:
-    """Contact, displacement and rotation of the T, and standard deviations of actions and states."""
+def describe_logs(logs: Logs) -> dict[str, tuple[float, float | None]]:
+    """Contact, displacement and rotation of the T, and standard deviations of actions and states (mean of the axes).
+
+    The second numbers are those of DINO-WM's expert logs, by which it normalises.
+    """
     states = np.asarray(logs.columns["state"], np.float64)
     shift, turn = _changes(logs, states, 1)
     moved = (shift > MOVED) | (turn > MOVED)
     later_shift, later_turn = _changes(logs, states, LATER)
     taken = np.asarray(logs.columns["action"], np.float64)[logs.window_starts(2)]
     return {
-        "episodes": len(logs),
-        "observations": logs.rows,
-        "mean length": _mean(logs.lengths),
-        "steps that move the block, %": float(100 * moved.mean()),
-        "block displacement in those, px": _mean(shift[moved]),
-        "block rotation in those, degrees": float(np.degrees(_mean(turn[moved]))),
-        f"block displacement in {LATER} steps, px": _mean(later_shift),
-        f"block rotation in {LATER} steps, degrees": float(np.degrees(_mean(later_turn))),
-        "rows with the block at a wall, %": float(100 * touches_walls(states[:, 2:5]).mean()),
-        "deviation of actions": _mean(taken.std(0)),
-        "deviation of agent positions, px": _mean(states[:, :2].std(0)),
-        "deviation of agent velocities, px/s": _mean(states[:, 5:].std(0)),
-        "deviation of block positions, px": _mean(states[:, 2:4].std(0)),
+        "episodes": (len(logs), None),
+        "observations": (logs.rows, None),
+        "mean length": (_mean(logs.lengths), None),
+        "steps that move the block, %": (float(100 * moved.mean()), None),
+        "block displacement in those, px": (_mean(shift[moved]), None),
+        "block rotation in those, degrees": (float(np.degrees(_mean(turn[moved]))), None),
+        f"block displacement in {LATER} steps, px": (_mean(later_shift), None),
+        f"block rotation in {LATER} steps, degrees": (float(np.degrees(_mean(later_turn))), None),
+        "rows with the block at a wall, %": (float(100 * touches_walls(states[:, 2:5]).mean()), None),
+        "deviation of actions": (_mean(taken.std(0)), 0.201),
+        "deviation of agent positions, px": (_mean(states[:, :2].std(0)), 94.1),
+        "deviation of agent velocities, px/s": (_mean(states[:, 5:].std(0)), 74.5),
+        "deviation of block positions, px": (_mean(states[:, 2:4].std(0)), 55.1),
     }
 
 
@@ -102,20 +98,6 @@ def _changes(logs: Logs, states: np.ndarray, steps: int) -> tuple[np.ndarray, np
     before = logs.window_starts(steps + 1)
     change = states[before + steps, 2:5] - states[before, 2:5]
     return np.linalg.norm(change[:, :2], axis=1), np.abs((change[:, 2] + np.pi) % (2 * np.pi) - np.pi)
-
-
-def load_set(name: str, world: str) -> EvaluationSet:
-    """The frozen set of that name; a tuning set or a set of another seed is sampled."""
-    if name not in NAMES:
-        return draw(name, world)
-    budget = BUDGETS[int(name.split("-")[1])]
-    return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=world, budget=budget)
-
-
-def freeze(directory: Path, world: str) -> None:
-    """Write the files that are shipped; `docs/pusht.md` has the command."""
-    for name in NAMES:
-        write_evaluation_set(draw(name, world), directory / f"{name}.json")
 
 
 def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
@@ -14,7 +14,7 @@ from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task, require_finite
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.pusht import physics, renderer
-from reachcost.tasks.pusht.logs import NAMES, PUBLIC, STEPS, load_set, log_statistics, make_logs, proprio
+from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, draw, make_logs, proprio
 from reachcost.tasks.pusht.policies import sample_start
 
 POSITION, ANGLE = 20.0, np.pi / 9
@@ -135,11 +135,14 @@ class PushT(Task):
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
-        return {name: (value, PUBLIC.get(name)) for name, value in log_statistics(logs).items()}
+        return describe_logs(logs)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """A set of held-out pairs, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
-        return load_set(name, self.world)
+        if name not in NAMES:
+            return draw(name, self.world)
+        budget = BUDGETS[int(name.split("-")[1])]
+        return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=self.world, budget=budget)
 
 
 def _difference(states: np.ndarray, goals: np.ndarray) -> np.ndarray:

@@ -9,26 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet, read_evaluation_set, write_evaluation_set
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
-Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
 DOOR_REACHED = 10.5  # pixels from the centre of a door at which the policy turns to the goal
 DOOR_FIT = 1.1  # least half-size of a usable door, in radii of the agent
-PUBLIC_CACHE = {
-    "episodes": 10_000,
-    "observations": 632_749,
-    "shortest episode": 2,
-    "longest episode": 101,
-    "median length": 67,
-    "mean length": 63.3,
-    "mean displacement, px": 5.92,
-    "median displacement, px": 6.19,
-    "steps below 0.1 px, %": 0.037,
-}
-"""Statistics of the public logs, as the paper gives them."""
 BUDGET = 50
 FROZEN = Path(__file__).parent / "frozen"
 SET_SEED = 3  # the first seed whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does
@@ -64,46 +52,58 @@ def sample_episode(layout: Layout, seed: int, episode: int, steps: int) -> tuple
     return start, rng.uniform(low, high, 2), rng.standard_normal((steps, 2), np.float32)
 
 
-def collect(
-    layout: Layout, step: Step, episodes: int, seed: int, noise: float, steps: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Run the policy until success or for `steps` steps, all episodes at once.
-
-    Returns states [E, steps + 1, 2], actions [E, steps, 2], goals [E, 2], and the executed steps of each episode [E].
-    """
+def make_logs(
+    layout: Layout,
+    step: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    observe: Callable[[np.ndarray], Observations],
+    episodes: int,
+    seed: int,
+    noise: float,
+    steps: int,
+) -> Logs:
+    """Run the policy until success or for `steps` steps, all episodes at once."""
     sampled = [sample_episode(layout, seed, episode, steps) for episode in range(episodes)]
     start, goal = (np.array([part[k] for part in sampled], np.float32) for k in (0, 1))
     noises = np.stack([part[2] for part in sampled])
-    states, actions = np.empty((episodes, steps + 1, 2), np.float32), np.zeros((episodes, steps, 2), np.float32)
+    states, actions = np.zeros((2, episodes, steps + 1, 2), np.float32)
     states[:, 0] = start
-    executed = np.zeros(episodes, np.int64)
+    lengths = np.ones(episodes, np.int64)
     running = np.arange(episodes)
     for t in range(steps):
         here, target = states[running, t], goal[running]
         action = expert_direction(layout, here, target) + np.float32(noise) * noises[running, t]
         actions[running, t] = np.clip(action, -1, 1)
         states[running, t + 1] = step(here, actions[running, t])
-        executed[running] += 1
+        lengths[running] += 1
         arrived = np.linalg.norm(states[running, t + 1] - target, axis=1) < SUCCESS_DISTANCE
         running = running[~arrived]
-    return states, actions, goal, executed
+    row = np.arange(steps + 1) < lengths[:, None]
+    columns = {
+        "state": states[row],
+        "proprio": states[row],
+        "goal_state": np.repeat(goal, lengths, axis=0),
+        "action": actions[row],
+        "episode_idx": np.repeat(np.arange(episodes), lengths),
+        "step_idx": np.broadcast_to(np.arange(steps + 1), row.shape)[row],
+    }
+    return Logs(columns, lengths, observe)
 
 
-def log_statistics(logs: Logs) -> dict[str, float]:
-    """Lengths of episodes and displacements per step, under the names of `PUBLIC_CACHE`."""
+def describe_logs(logs: Logs) -> dict[str, tuple[float, float]]:
+    """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
     before = logs.window_starts(2)
     states = logs.columns["state"].astype(np.float64)
     moved = np.linalg.norm(states[before + 1] - states[before], axis=1)
     return {
-        "episodes": len(logs),
-        "observations": logs.rows,
-        "shortest episode": int(logs.lengths.min()),
-        "longest episode": int(logs.lengths.max()),
-        "median length": float(np.median(logs.lengths)),
-        "mean length": float(logs.lengths.mean()),
-        "mean displacement, px": float(moved.mean()),
-        "median displacement, px": float(np.median(moved)),
-        "steps below 0.1 px, %": float(100 * (moved < 0.1).mean()),
+        "episodes": (len(logs), 10_000),
+        "observations": (logs.rows, 632_749),
+        "shortest episode": (int(logs.lengths.min()), 2),
+        "longest episode": (int(logs.lengths.max()), 101),
+        "median length": (float(np.median(logs.lengths)), 67),
+        "mean length": (float(logs.lengths.mean()), 63.3),
+        "mean displacement, px": (float(moved.mean()), 5.92),
+        "median displacement, px": (float(np.median(moved)), 6.19),
+        "steps below 0.1 px, %": (float(100 * (moved < 0.1).mean()), 0.037),
     }
 
 
@@ -126,9 +126,11 @@ RULES = {
 }
 
 
-def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
+def draw(name: str, logs: Logs, layout: Layout, seed: int = SET_SEED, world: str = "") -> EvaluationSet:
     """Sample the set of that name: start and goal are random rows of the logs, no row twice."""
-    rule = _rule(name)
+    if name not in RULES:
+        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
+    rule = RULES[name]
     rng = generator(seed, f"tworoom-{name}")
     rows = rng.permutation(logs.rows)[: 2 * (logs.rows // 2)].reshape(-1, 2)
     states = logs.columns["state"]
@@ -144,33 +146,9 @@ def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
     if min(map(len, chosen)) < rule.each:
         raise ReachcostError(f"the logs have only {list(map(len, chosen))} pairs for {name!r}: log more episodes")
     rows = rows[np.concatenate(chosen)]
-    return EvaluationSet(
-        name=name,
-        starts=states[rows[:, 0]],
-        goals=states[rows[:, 1]],
-        seed=seed,
-        source_rows=rows,
-        source_episodes=np.searchsorted(logs.offsets, rows, side="right") - 1,
-        logs_sha256=logs.fingerprint,
-    )
-
-
-def load(name: str) -> EvaluationSet:
-    """The frozen set of that name."""
-    _rule(name)
-    return read_evaluation_set(FROZEN / f"{name}.json", np.float32, name=name)
-
-
-def freeze(logs: Logs, layout: Layout, directory: Path) -> None:
-    """Write the files that are shipped; examples/freeze_tworoom.py runs it on the logs of seed 0."""
-    for name in RULES:
-        write_evaluation_set(draw(name, logs, layout, SET_SEED), directory / f"{name}.json")
-
-
-def _rule(name: str) -> Rule:
-    if name not in RULES:
-        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
-    return RULES[name]
+    episodes, digest = np.searchsorted(logs.offsets, rows, side="right") - 1, logs.fingerprint
+    ends = states[rows[:, 0]], states[rows[:, 1]]
+    return EvaluationSet(*ends, name, seed, source_rows=rows, source_episodes=episodes, logs_sha256=digest, world=world)
 
 
 def _within(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:

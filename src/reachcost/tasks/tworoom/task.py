@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from reachcost.core.machine import require_memory
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
@@ -187,34 +187,23 @@ class TwoRoom(Task):
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
         require_memory(72 * episodes * steps, f"{episodes} episodes", "log fewer at a time")
-        states, actions, goals, executed = policy.collect(self.layout, self.step, episodes, seed, noise, steps)
-        lengths = executed + 1
-        row = np.arange(steps + 1) < lengths[:, None]
-        actions = np.concatenate([actions, np.zeros((episodes, 1, 2), np.float32)], axis=1)
-        columns = {
-            "state": states[row],
-            "proprio": states[row],
-            "goal_state": np.repeat(goals, lengths, axis=0),
-            "action": actions[row],
-            "episode_idx": np.repeat(np.arange(episodes), lengths),
-            "step_idx": np.broadcast_to(np.arange(steps + 1), row.shape)[row],
-        }
-        return Logs(columns, lengths, self.observe)
+        return policy.make_logs(self.layout, self.step, self.observe, episodes, seed, noise, steps)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
-        return {name: (value, policy.PUBLIC_CACHE[name]) for name, value in policy.log_statistics(logs).items()}
+        return policy.describe_logs(logs)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """The frozen set of that name, one of `sets`; only the public layout has them."""
-        if self.layout != Layout():
-            remedy = "sample one by draw_evaluation_set(name, logs, seed)"
-            raise ReachcostError(f"{self.layout} has no frozen evaluation sets, only the public layout has: {remedy}")
-        return replace(policy.load(name), world=self.world)
+        if name not in self.sets:
+            known = f"choose one of {', '.join(self.sets)}, or " if self.sets else ""
+            remedy = f"{known}sample one by draw_evaluation_set(name, logs, seed)"
+            raise ReachcostError(f"{self.world} has no evaluation set {name!r}: {remedy}")
+        return read_evaluation_set(policy.FROZEN / f"{name}.json", np.float32, name=name, world=self.world)
 
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
         """Sample a set by the rule of that name from logs of this layout."""
-        return replace(policy.draw(name, logs, self.layout, seed), world=self.world)
+        return policy.draw(name, logs, self.layout, seed, self.world)
 
 
 def columns_of(states: np.ndarray, render: Callable[..., np.ndarray]) -> Observations:
