@@ -148,7 +148,7 @@ def test_given_parts_are_offered() -> None:
         bare.distance(np.zeros((1, 2)), np.zeros((1, 2)))
     with pytest.raises(ReachcostError, match="`render`"):
         bare.render(np.zeros((1, 2)))
-    with pytest.raises(ReachcostError, match="sets="):
+    with pytest.raises(ReachcostError, match="`evaluation_set`"):
         bare.evaluation_set("far")
     whole = make(
         lambda: Cart("rgb_array"),

@@ -98,17 +98,16 @@ class GymTask(Task):
         self._success, self._observe = success, observe
         self._policy, self._length = policy, budget + 1 if length is None else length
         arrays = {"distance": distance, "coordinates": coordinates, "category": category, "bottleneck": bottleneck}
-        parts: dict[str, Any] = {part: _returning_array(function) for part, function in arrays.items() if function}
-        parts |= {"groups": groups} if groups else {}
-        parts |= {"plane": lambda: plane} if plane else {}
-        vars(self).update(parts)  # `offers` finds them there
-        self._sets: dict[str, EvaluationSet | int] = {}
+        # `offers` finds optional parts among the attributes of the instance.
+        vars(self).update({part: _returning_array(function) for part, function in arrays.items() if function})
+        vars(self).update({"groups": groups} if groups else {})
+        vars(self).update({"plane": lambda: plane} if plane else {})
         make = partial(RowByRow, make_env, get_state, set_state, name, clip)
         with closing(make()) as trial:
             self.name, self._actions = trial.name, trial.actions
             self.discrete_actions = trial.actions.count
             self.action_dim = trial.actions.size if self.discrete_actions is None else None
-            self._renders = trial.env.render_mode == "rgb_array"
+            vars(self).update({"render": self._render} if trial.env.render_mode == "rgb_array" else {})
             states, actions = trial.check()
             after = trial.step(states, actions)[0]
         self._width, self._dtype = states.shape[1], states.dtype
@@ -119,6 +118,7 @@ class GymTask(Task):
         check_parts(self, states, actions)
         self._sets = self._checked_sets(sets)
         self.sets = tuple(self._sets)
+        vars(self).update({"evaluation_set": self._evaluation_set} if self.sets else {})
 
     def __repr__(self) -> str:
         return f"GymTask({self.name!r})"
@@ -126,11 +126,6 @@ class GymTask(Task):
     def close(self) -> None:
         """Close environments and worker processes; the next step starts new ones."""
         self._workers.close()
-
-    def offers(self, part: str) -> bool:
-        """Whether this world has an optional part."""
-        given = {"render": self._renders, "evaluation_set": bool(self._sets)}
-        return given[part] if part in given else super().offers(part)
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, D], [N, a] -> [N, D]; discrete actions are int64 [N, 1]."""
@@ -141,18 +136,15 @@ class GymTask(Task):
         states = np.asarray(states)
         if self._observe is not None:
             return {"state": states, **self._observe(states)}
-        return LazyColumns({"state": states, **({"pixels": partial(self.render, states)} if self._renders else {})})
+        frames = {"pixels": partial(self.render, states)} if self.offers("render") else {}
+        return LazyColumns({"state": states, **frames})
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether each state counts as having reached its goal: bool [N]."""
         return np.asarray(self._success(states, goals))
 
-    def render(self, states: np.ndarray) -> np.ndarray:
-        """Render uint8 [N, height, width, 3]."""
-        if not self._renders:
-            return super().render(states)
-        states = self._checked(states)
-        return self._workers.call("render", states)[0] if len(states) else np.zeros((0, 1, 1, 3), np.uint8)
+    def _render(self, states: np.ndarray) -> np.ndarray:
+        return self._workers.call("render", self._checked(states))[0]
 
     def generate_logs(
         self, episodes: int, seed: int = 0, policy: Policy | None = None, length: int | None = None
@@ -195,11 +187,10 @@ class GymTask(Task):
             taken.append(self._actions.checked(chosen, BATCH)[: len(some)])
         return np.concatenate(taken)
 
-    def evaluation_set(self, name: str) -> EvaluationSet:
+    def _evaluation_set(self, name: str) -> EvaluationSet:
         """The evaluation set of that name; logged goals come from separate logs."""
         if name not in self._sets:
-            known = f"choose one of {', '.join(self._sets)}" if self._sets else "give it some with sets="
-            raise ReachcostError(f"{self.name} has no evaluation set {name!r}: {known}")
+            raise ReachcostError(f"{self.name} has no evaluation set {name!r}: choose one of {', '.join(self._sets)}")
         found = self._sets[name]
         if isinstance(found, int):
             # Twice as many episodes as needed, since some may be too short.
