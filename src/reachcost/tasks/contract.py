@@ -14,6 +14,7 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
+from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
@@ -188,6 +189,12 @@ class Task(ABC):
 
     def _missing(self, part: str) -> ReachcostError:
         return ReachcostError(f"the task {self.name!r} has no `{part}`: write that method, or do without: {LOST[part]}")
+
+
+def frames_of_two_sizes(states: np.ndarray, proprio: Any, render: Callable[..., np.ndarray]) -> Observations:
+    """The columns `state`, `proprio`, `pixels` and `pixels_64`; frames are rendered when read."""
+    frames = {"pixels": lambda: render(states), "pixels_64": lambda: render(states, 64)}
+    return LazyColumns({"state": states, "proprio": proprio, **frames})
 
 
 def require_finite(name: str, rows: np.ndarray) -> None:

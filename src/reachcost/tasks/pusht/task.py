@@ -8,10 +8,9 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
 from reachcost.data.logs import Logs
-from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Distance, PublicEnvironment, Task, require_finite
+from reachcost.tasks.contract import Distance, PublicEnvironment, Task, frames_of_two_sizes, require_finite
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.pusht import physics, renderer
 from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, draw, make_logs, proprio
@@ -76,14 +75,7 @@ class PushT(Task):
 
     def observe(self, states: np.ndarray) -> Observations:
         """The columns `state`, `proprio` [N, 4], `pixels` and `pixels_64` (for compact models), computed when read."""
-        return LazyColumns(
-            {
-                "state": states,
-                "proprio": lambda: proprio(states),
-                "pixels": lambda: self.render(states),
-                "pixels_64": lambda: self.render(states, 64),
-            }
-        )
+        return frames_of_two_sizes(states, lambda: proprio(states), self.render)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """The paper's task-state distance [N]: positions of block and agent in pixels, and the angle in degrees."""

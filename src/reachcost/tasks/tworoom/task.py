@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,10 +11,17 @@ import numpy as np
 from reachcost.core.machine import require_memory
 from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
 from reachcost.data.logs import Logs
-from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment, Task, require_finite
+from reachcost.tasks.contract import (
+    Distance,
+    Handle,
+    Plane,
+    PublicEnvironment,
+    Task,
+    frames_of_two_sizes,
+    require_finite,
+)
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.tworoom import logs as policy
 from reachcost.tasks.tworoom import renderer, simulator
@@ -94,7 +101,7 @@ class TwoRoom(Task):
 
     def observe(self, states: np.ndarray) -> Observations:
         """The columns `state`, `proprio`, `pixels` and `pixels_64` (for compact models), rendered when read."""
-        return columns_of(states, self.render)
+        return frames_of_two_sizes(states, states[..., :2], self.render)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Approximate geodesic distance in pixels [N]."""
@@ -204,18 +211,6 @@ class TwoRoom(Task):
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
         """Sample a set by the rule of that name from logs of this layout."""
         return policy.draw(name, logs, self.layout, seed, self.world)
-
-
-def columns_of(states: np.ndarray, render: Callable[..., np.ndarray]) -> Observations:
-    """Columns of states whose first two numbers are the position; frames are rendered when read."""
-    return LazyColumns(
-        {
-            "state": states,
-            "proprio": states[..., :2],
-            "pixels": lambda: render(states),
-            "pixels_64": lambda: render(states, 64),
-        }
-    )
 
 
 class TwoRoomEnv(EpisodeEnv):

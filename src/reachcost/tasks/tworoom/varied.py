@@ -17,10 +17,10 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import WORLD_COLUMN
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Task, frames_of_two_sizes
 from reachcost.tasks.tworoom import renderer
 from reachcost.tasks.tworoom.layout import BORDER, SIZE, Layout
-from reachcost.tasks.tworoom.task import TwoRoom, columns_of
+from reachcost.tasks.tworoom.task import TwoRoom
 
 EPISODES = 4  # logged episodes per layout
 HALF = 14.0  # half-size of the doors of test layouts, in pixels
@@ -106,7 +106,7 @@ class VariedTwoRoom(Task):
 
     def observe(self, states: np.ndarray) -> Observations:
         """The columns `state`, `proprio` (the position), `pixels` and `pixels_64`; frames are rendered when read."""
-        return columns_of(states, self.render)
+        return frames_of_two_sizes(states, states[..., :2], self.render)
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
         """The position [N, 2], without the layout."""
