@@ -51,10 +51,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too small": ({"plane": lambda task: replace(MAP, low=(0, 0), high=(10, 10))}, "low and high"),
     "a fixed door": ({"moved": lambda task, name, value: task}, r"moved\('door', 1.0\)"),
-    "a door off the map": (
-        {"handles": lambda task: (rc.tasks.Handle("door", (112, 0), (112, 500), 0.5),)},
-        "handle 'door'",
-    ),
 }
 
 

@@ -33,7 +33,6 @@ LOST = {
     "handles": "its layout cannot be dragged",
 }
 """The optional parts of a task, and what is lost without each of them."""
-
 SET_PAIR = tuple({"method": f"_set_{name}", "args": {name: {"value": name}}} for name in ("state", "goal_state"))
 """Calls by which `World.evaluate` of stable-worldmodel sets start and goal of an episode."""
 

@@ -16,8 +16,8 @@ POSES, CHOICES = 6, 32  # numbers of target poses and of pushes that are sampled
 PUSH_SPEED = (0.1, 0.3)  # range of the length of the actions of a push
 PUSH_NOISE = 0.05
 WEAK_REACH = 100.0  # maximum distance in pixels, along each axis, between the T and the weak policy's targets
-AGENT_ROOM, BLOCK_ROOM, POSE_ROOM = (50.0, 450.0), (100.0, 400.0), (160.0, 352.0)
-"""Ranges of start positions, as in the public environment, and of the pusher's target poses."""
+AGENT_ROOM, BLOCK_ROOM = (50.0, 450.0), (100.0, 400.0)  # ranges of start positions, as in the public environment
+POSE_ROOM = (160.0, 352.0)  # range of the pusher's target poses
 SPOTS_PER_EDGE = (5, 2, 2, 4, 2, 4, 2, 2)
 GYRATION = 55.0  # about sqrt(moment / mass), in pixels: the weight of a radian of error relative to a pixel
 STAND_OFF = 12.0  # pixels between agent and T where a push begins

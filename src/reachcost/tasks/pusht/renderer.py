@@ -15,11 +15,9 @@ from reachcost.tasks.contract import require_finite
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, turned
 
 Layers = tuple[tuple[np.ndarray, tuple[float, float, float]], ...]  # shares [n, width, width] and the colour of each
-Shape = Callable[[np.ndarray, np.ndarray, float], Layers]
-"""Places x, y [n, width, width] in the frame of the shape, and the size of a pixel, to the layers there."""
+Shape = Callable[[np.ndarray, np.ndarray, float], Layers]  # x, y [n, width, width] in its frame, size of a pixel
 SIZE = 224
-GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])
-"""Pose of the green T of every frame. It is not the goal of an episode, which is not rendered."""
+GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])  # of the green T of every frame, which is not an episode's goal
 WHITE, WALL, GREEN = (255.0, 255.0, 255.0), (211.0, 211.0, 211.0), (144.0, 238.0, 144.0)
 BLOCK_EDGE, BLOCK = (119.0, 136.0, 153.0), (142.0, 163.0, 183.0)
 AGENT_EDGE, AGENT = (65.0, 105.0, 225.0), (78.0, 126.0, 255.0)
@@ -62,10 +60,7 @@ def background(size: int) -> np.ndarray:
 
 
 def _paint(frames: np.ndarray, middles: np.ndarray, angles: np.ndarray, reach: float, shape: Shape) -> None:
-    """Paint one shape into every frame [N, size, size, 3], at its middle [N, 2] and angle [N].
-
-    No point of the shape is farther than `reach` pixels of the window from its middle.
-    """
+    """Paint a shape of radius `reach` into every frame [N, size, size, 3], at its middle [N, 2] and angle [N]."""
     size = frames.shape[1]
     pixel = WINDOW / size
     half = int(np.ceil(reach / pixel + 0.5))

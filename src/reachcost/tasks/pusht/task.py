@@ -16,8 +16,7 @@ from reachcost.tasks.pusht import physics, renderer
 from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, draw, make_logs, proprio
 from reachcost.tasks.pusht.policies import sample_start
 
-POSITION, ANGLE = 20.0, np.pi / 9
-"""A goal is reached below this joint position error of agent and block, in pixels, and this angle, in radians."""
+POSITION, ANGLE = 20.0, np.pi / 9  # maximum joint position error of agent and block, in pixels, and maximum angle
 
 
 class PushT(Task):

@@ -176,11 +176,7 @@ class TopoNav(Task):
         return Logs(columns, lengths, self.observe)
 
     def evaluation_set(self, name: str = "detour", seed: int = BASE_SEED, episodes: int = 120) -> EvaluationSet:
-        """Pairs that need a detour; no two have the same ends, in either order.
-
-        The paper's constraints: graph distance at least 18, at least 1.45 times the Euclidean distance, Manhattan
-        distance at least 12.
-        """
+        """Pairs that need a detour by the paper's constraints; no two have the same ends, in either order."""
         if name != "detour":
             raise ReachcostError(f"TopoNav has no evaluation set {name!r}: choose 'detour'")
         apart = np.abs(self.cells[:, None] - self.cells[None]).astype(float)
@@ -201,10 +197,7 @@ class TopoNav(Task):
 
 @dataclass(frozen=True)
 class RouteProposal:
-    """The paper's 13 extra candidates in every TopoNav pool: stay, the shortest route, 11 perturbed routes.
-
-    They come from the true map, and are the same for every cost.
-    """
+    """The paper's 13 extra candidates in every TopoNav pool: stay, the shortest route, 11 perturbed routes."""
 
     task: TopoNav
     iterations: int = 5  # planner iterations; each gets new perturbations

@@ -67,10 +67,7 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
 
 
 def _dot(centres: np.ndarray, corner: np.ndarray, width: int, deviation: np.float32) -> np.ndarray:
-    """Gaussian of peak 1 around each centre [n, 2], on the patch at its corner: float32 [n, width, width].
-
-    It is a product of two one-dimensional Gaussians, each divided by its maximum, as in the public environment.
-    """
+    """Gaussian of peak 1 around each centre [n, 2], on the patch at its corner: float32 [n, width, width]."""
     offsets = np.arange(width, dtype=np.float32)
     factors = []
     for axis in (0, 1):

@@ -67,8 +67,8 @@ def _meeting(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """First contact of a move with a block of wall.
 
-    Returns positions [N, 2], moved to the face of the block where rounding put them inside; the share of the move until
-    contact [N], 1 without contact; the axis of the face [N]; whether the agent starts inside [N].
+    Returns positions [N, 2] with rounding into the block undone, the share of the move until contact [N] (1 without),
+    the axis of the face [N], and whether the agent starts inside [N].
     """
     zone = layout.half + layout.radius
     bounds = np.empty((2, 2))

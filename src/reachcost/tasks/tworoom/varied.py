@@ -24,8 +24,7 @@ from reachcost.tasks.tworoom.task import TwoRoom
 
 EPISODES = 4  # logged episodes per layout
 HALF = 14.0  # half-size of the doors of test layouts, in pixels
-HALVES = (10.0, 20.0)
-"""Range of the half-size of training doors: a model that saw one size only errs wherever it saw no door."""
+HALVES = (10.0, 20.0)  # range of the half-size of training doors, in pixels
 APART = 8.0  # least distance in pixels between the centres of training and test doors
 SECOND = 0.3  # share of the layouts with a second door
 BETWEEN = 8.0  # least length of wall between two doors, in pixels
@@ -45,8 +44,7 @@ TESTED = {
     "horizontal-120": one_door(120.0, turned=True),
 }
 """Layouts of the published table; docs/tworoom.md (Provenance) says what was changed after they were first run."""
-TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}
-"""Layouts on which settings were chosen; they are kept out of training, too."""
+TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}  # kept out of training, too
 
 
 def held_out_distance(layout: Layout) -> float:
