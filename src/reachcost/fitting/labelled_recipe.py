@@ -57,8 +57,6 @@ class LabelledRecipe:
         labels: Label source.
         imagination: Size of the imagination; None for the default.
 
-    >>> LabelledRecipe(Recipe(head="pair"), directed=True).recipe.head
-    'pair'
     >>> LabelledRecipe(labels="stitched").recipe.expectile
     0.5
     """

@@ -60,7 +60,7 @@ class Imagination:
     ) -> Iterator[Tensor]:
         """Imagine trajectories from latents [N, D], GROUP at a time -> [n, blocks + 1, D].
 
-        `actions` is the number of discrete actions, if they are; `part` numbers separate streams of the same seed.
+        `actions` is the number of discrete actions, None for blocks; `part` numbers separate streams of the same seed.
         """
         for number, group in enumerate(starts.split(GROUP)):
             rng = generator(seed, "imagined-actions", part, number)
@@ -154,7 +154,12 @@ class ImaginedPairs(GraphPairs):
         flat = known.flatten(0, 1)
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)
         centres = flat[torch.from_numpy(np.sort(chosen))].unique(dim=0)
-        counted = _counted(imagined.groups(model, rest, actions, seed, part=1), centres, len(rest), progress)
+        counted, rate = TransitionCounts(len(centres)), Rate(progress, "states")
+        groups = imagined.groups(model, rest, actions, seed, part=1)
+        for _, group in zip(progress.track(range(-(-len(rest) // GROUP)), "imagined"), groups, strict=True):
+            place = nearest(group.flatten(0, 1), centres).reshape(group.shape[:2])
+            counted.add(place[:, :-1].ravel(), place[:, 1:].ravel())
+            rate.add(place.size)
         transitions = _logged_transitions(latents, usable, centres, stride, seed, every=logged)
         if logged:
             counted.add(*transitions[:2], times=least)
@@ -193,16 +198,6 @@ class ImaginedPairs(GraphPairs):
                 f"{100 * by_chance:.1f} %), so that the world model seems to walk through walls"
             )
         return found
-
-
-def _counted(paths: Iterator[Tensor], places: Tensor, trajectories: int, progress: Progress) -> TransitionCounts:
-    """Count the transitions of imagined trajectories [n, blocks + 1, D], a group at a time."""
-    counted, rate = TransitionCounts(len(places)), Rate(progress, "states")
-    for _, group in zip(progress.track(range(-(-trajectories // GROUP)), "imagined"), paths, strict=True):
-        place = nearest(group.flatten(0, 1), places).reshape(group.shape[:2])
-        counted.add(place[:, :-1].ravel(), place[:, 1:].ravel())
-        rate.add(place.size)
-    return counted
 
 
 def _logged_transitions(

@@ -29,12 +29,10 @@ from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
-from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.loop import Curve, Optimiser, train_seeded
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.pairs import require_latents, sample_allowed, split_episodes
 
 METRICS = ("iqe", "mrn", "euclidean")  # heads with the triangle inequality, which these objectives require
@@ -122,17 +120,18 @@ def fit_hilp(
 
 
 class Transitions:
-    """Random transitions of logged episodes with goals, which are later rows of the same episode or any rows.
+    """Random transitions of logged episodes with goals.
+
+    A share `future` of the goals are later rows of the transition's episode; the others are any rows. Arguments not
+    listed are as for `TemporalPairs`.
 
     Args:
         latents: Encoded logs.
         stride: Steps of a transition.
-        future: Share of the goals that are later rows of the transition's episode; the others are any rows.
-        exclude, holdout, seed: As for `TemporalPairs`.
+        future: Share of goals that are later rows.
 
     Attributes:
         validation: Transitions of held-out episodes with later rows as goals.
-        gap: Steps from the beginning of each of these to its goal [N].
         record: Settings, with the measured overlap with evaluation sets.
     """
 
@@ -151,20 +150,22 @@ class Transitions:
                 f"stride is {stride}, holdout {holdout} and future {future}: give a stride of 1 or more, and shares "
                 "from 0 to 1"
             )
-        self._exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
-        logs = latents.logs
-        self.latents, self.stride, self.future, self.seed = latents.values, stride, future, seed
-        self._training = _Sampler(logs, learned, stride)
-        rng = generator(seed, "judged-transitions")
-        self.validation = _Sampler(logs, held_out, stride).sample(VALIDATION, 1.0, self._exclusion, rng)
-        self.gap = self.validation[2] - self.validation[0]
+        self._exclusion, self._learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
+        self.latents, self.logs, self.stride, self.future, self.seed = (
+            latents.values,
+            latents.logs,
+            stride,
+            future,
+            seed,
+        )
+        self.validation = self._sample(held_out, VALIDATION, 1.0, generator(seed, "judged-transitions"))
         self.record: dict[str, Any] = {
             "stride": stride,
             "future": future,
             "holdout": holdout,
             "held_out_episodes": len(held_out) if holdout else 0,
-            "transitions": len(self._training.starts),
-            "logs_sha256": logs.fingerprint,
+            "transitions": len(self._starts(self._learned)),
+            "logs_sha256": self.logs.fingerprint,
             "latents_sha256": fingerprint_arrays(latents.values.numpy()),
             **({"model": latents.model} if latents.model else {}),
         }
@@ -174,39 +175,33 @@ class Transitions:
     def epoch(self, number: int, count: int) -> Rows:
         """`count` transitions with goals for an epoch, 0 for the first."""
         rng = generator(self.seed, "transitions", number)
-        sampled = self._training.sample(count, self.future, self._exclusion, rng)
-        if self._exclusion.sets:
-            self._prove(sampled)
+        sampled = self._sample(self._learned, count, self.future, rng)
+        self._prove(sampled)
         return sampled
+
+    def _starts(self, episodes: np.ndarray) -> np.ndarray:
+        starts = self.logs.window_starts(self.stride + 1)
+        return starts[self.logs.in_episodes(episodes)[starts]]
+
+    def _sample(self, episodes: np.ndarray, count: int, future: float, rng: Generator) -> Rows:
+        """Sample transitions and goals of some episodes, without any two rows that are an evaluation pair."""
+        logs, starts, rows = self.logs, self._starts(episodes), np.flatnonzero(self.logs.in_episodes(episodes))
+        end = np.repeat(logs.offsets + logs.lengths, logs.lengths)
+
+        def draw(size: int) -> tuple[np.ndarray, ...]:
+            start = rng.choice(starts, size)
+            later = rng.integers(start + self.stride, end[start])
+            anywhere = rng.choice(rows, size)
+            return start, start + self.stride, np.where(rng.random(size) < future, later, anywhere)
+
+        def refused(*columns: np.ndarray) -> np.ndarray:
+            return self._exclusion.bans(*_pairs(*columns)).reshape(3, -1).any(0)
+
+        before, after, goal = map(torch.from_numpy, sample_allowed(count, draw, refused))
+        return before, after, goal
 
     def _prove(self, sampled: Rows) -> dict[str, Any]:
         return self._exclusion.prove(*_pairs(*(rows.numpy() for rows in sampled)))
-
-
-class _Sampler:
-    """The rows of some episodes."""
-
-    def __init__(self, logs: Logs, episodes: np.ndarray, stride: int) -> None:
-        used = logs.in_episodes(episodes)
-        self.rows, self.stride = np.flatnonzero(used), stride
-        self.starts = logs.window_starts(stride + 1)
-        self.starts = self.starts[used[self.starts]]
-        self.last = np.repeat(logs.offsets + logs.lengths - 1, logs.lengths)
-
-    def sample(self, count: int, future: float, exclusion: Exclusion, rng: Generator) -> Rows:
-        """Sample transitions and goals, without any two rows that are an evaluation pair."""
-
-        def draw(size: int) -> tuple[np.ndarray, np.ndarray]:
-            start = rng.choice(self.starts, size)
-            later = rng.integers(start + self.stride, self.last[start] + 1)
-            anywhere = rng.choice(self.rows, size)
-            return start, np.where(rng.random(size) < future, later, anywhere)
-
-        def refused(before: np.ndarray, goal: np.ndarray) -> np.ndarray:
-            return exclusion.bans(*_pairs(before, before + self.stride, goal)).reshape(3, -1).any(0)
-
-        before, goal = sample_allowed(count, draw, refused)
-        return torch.from_numpy(before), torch.from_numpy(before + self.stride), torch.from_numpy(goal)
 
 
 def _pairs(before: np.ndarray, after: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -335,5 +330,6 @@ def _validate(objective: Objective, transitions: Transitions) -> dict[str, float
 
     read, device = row_reader(transitions.latents), device_of(objective.head)
     before, after, goal = (read(rows).to(device) for rows in transitions.validation)
-    order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), transitions.gap.numpy())
+    gap = transitions.validation[2] - transitions.validation[0]
+    order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), gap.numpy())
     return {"validation_rho": float(order.statistic), **objective.validate(before, after, goal)}
