@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -41,6 +41,7 @@ MIN_CORRELATION = 0.5  # below it a head on logged times shows nothing, as with 
 # Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories.
 MAX_EPISODES, MAX_PAIRS, MAX_TRAJECTORIES = 1500, 50_000, 20_000
 
+AnyPairs = TypeVar("AnyPairs", bound=GraphPairs)
 Labels = Literal["temporal", "stitched", "imagined", "mixed", "auto"]
 """Label source: times within one episode, shortest paths through all episodes, what the model imagines, both of the
 last two, or the best of these that the logs support."""
@@ -171,7 +172,7 @@ def choose_labels(
     against = dict[str, list[str]]()
     compared = partial(arguments_for_logged_times, latents, min(count, MAX_PAIRS), progress=progress, **given)
 
-    def attempt(name: str, sample: Callable[[], GraphPairs]) -> GraphPairs | None:
+    def attempt(name: str, sample: Callable[[], AnyPairs]) -> AnyPairs | None:
         try:
             pairs = sample()
         except ReachcostError as error:

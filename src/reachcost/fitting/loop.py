@@ -65,12 +65,9 @@ def train(
     """Train a module in place; it ends with the weights of the epoch with the lowest validation loss.
 
     Args:
-        module: The module to train.
-        recipe: Controls the updates.
         sample: Returns the training pairs of an epoch, from 0, as columns [P, ...]; P is always the same.
         losses: Loss of each pair of a batch [B], from its part of the columns.
         validate: Returns `validation_loss`, and further values for the curve.
-        progress: Reports the epochs.
     """
     columns = sample(0)
     optimiser = Optimiser(module, recipe, len(columns[0]))

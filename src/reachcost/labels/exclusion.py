@@ -140,11 +140,9 @@ class LoggedStates:
         return np.minimum(first, second) * len(self._keys) + np.maximum(first, second)
 
     def find(self, chosen: EvaluationSet) -> tuple[np.ndarray, np.ndarray, str]:
-        """Find the states of a set, and its source rows if it was sampled from logs.
+        """Numbers of the start and goal states of a set [2, E], -1 for a missing one, empty if they match by chance.
 
-        Returns:
-            Numbers of its start and goal states [2, E], -1 for a missing one, empty if the logs hold them by
-            coincidence; its source rows; and the rounding of the logs, if it hides which matches are coincidences.
+        Also returns its source rows, and the rounding of the logs, if it hides which matches are coincidences.
         """
         rounding, found = self._as_stored(np.concatenate([chosen.starts, chosen.goals]))
         ends, nothing = found.reshape(2, len(chosen)), np.empty(0, np.int64)

@@ -103,8 +103,9 @@ class TransitionCounts:
 
     def edges(self, least: int = 1) -> np.ndarray:
         """Pairs of different places with at least `least` transitions, sorted [2, edges]."""
-        before, after = (self._counts >= least).nonzero()
-        return np.stack([before, after])[:, before != after]
+        counted = self._counts.tocoo()
+        kept = (counted.data >= least) & (counted.row != counted.col)
+        return np.stack([counted.row, counted.col])[:, kept]
 
 
 def shortest_times(edges: np.ndarray, places: int, stride: int, directed: bool) -> np.ndarray:

@@ -39,13 +39,9 @@ class TooFewStates(ReachcostError):
 class OraclePairs(Pairs):
     """Pairs of any two logged rows, labelled by the true distance of the task. Not a repair: it needs the simulator.
 
-    Pairs without a path from the first to the second row are resampled. Arguments not listed are as for
-    `TemporalPairs`.
-
-    Args:
-        latents: Encoded logs with a column `state`.
-        task: Measures the distance.
-        groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; each group gets as many pairs.
+    The logs need a column `state`. Pairs without a path from the first to the second row are resampled. `groups` maps
+    the states of pairs [P, ...], [P, ...] to group numbers [P], and each group gets as many pairs. Other arguments are
+    as for `TemporalPairs`.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav

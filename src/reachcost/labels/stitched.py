@@ -101,7 +101,7 @@ class GraphPairs(Pairs):
 class StitchedPairs(GraphPairs):
     """Pairs of any two logged rows, labelled by the shortest time over the transitions of all episodes.
 
-    Arguments not listed are as for `TemporalPairs`.
+    Arguments not listed are as for `TemporalPairs`; `progress=True` shows progress.
 
     Args:
         places: Number of places; by default one for 10 rows, at most 6,000, or all different latents if rows repeat.
@@ -109,7 +109,6 @@ class StitchedPairs(GraphPairs):
         least: Fewest occurrences for a transition to count.
         directed: Keep the times of both directions apart; by default the shorter one holds for both.
         holdout: Share of the episodes to keep out of the graph, for validation pairs.
-        progress: True shows progress.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav

@@ -49,7 +49,6 @@ class TemporalPairs(Pairs):
     """Pairs of rows of one logged episode, labelled by their gap.
 
     Args:
-        latents: Encoded logs.
         count, validation: Number of training pairs and of validation pairs.
         sampling: `balanced` (all gaps equally frequent), `random-rows` or `mostly-endpoints`.
         max_gap: The largest gap of balanced pairs; None for any.
@@ -57,7 +56,6 @@ class TemporalPairs(Pairs):
         exclude: Evaluation sets to exclude. No pair has the start and goal state of an evaluation episode, in either
             order. No pair is from a logged episode that provided a start or goal. The record has the measured overlap.
         holdout: Share of the episodes for validation pairs alone; with 0 both kinds are from all episodes.
-        seed: Seed of the pairs.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav

@@ -120,19 +120,10 @@ def fit_hilp(
 
 
 class Transitions:
-    """Random transitions of logged episodes with goals.
+    """Random transitions of `stride` steps of logged episodes, with goals.
 
-    A share `future` of the goals are later rows of the transition's episode; the others are any rows. Arguments not
-    listed are as for `TemporalPairs`.
-
-    Args:
-        latents: Encoded logs.
-        stride: Steps of a transition.
-        future: Share of goals that are later rows.
-
-    Attributes:
-        validation: Transitions of held-out episodes with later rows as goals.
-        record: Settings, with the measured overlap with evaluation sets.
+    A share `future` of the goals are later rows of the transition's episode; the others are any rows. Other arguments
+    are as for `TemporalPairs`. In `validation`, transitions of held-out episodes, all goals are later rows.
     """
 
     def __init__(
@@ -195,7 +186,7 @@ class Transitions:
             return start, start + self.stride, np.where(rng.random(size) < future, later, anywhere)
 
         def refused(*columns: np.ndarray) -> np.ndarray:
-            return self._exclusion.bans(*_pairs(*columns)).reshape(3, -1).any(0)
+            return np.logical_or.reduce(self._exclusion.bans(*_pairs(*columns)).reshape(3, -1))
 
         before, after, goal = map(torch.from_numpy, sample_allowed(count, draw, refused))
         return before, after, goal

@@ -166,14 +166,9 @@ def fit_inverse(
 ) -> InverseDynamics:
     """Train a network on the logged action block between two latents; `InversePolicy(network)` is the policy.
 
-    All later rows of an episode are goals of a row. Actions of a block after the goal do not count. Held-out episodes
-    select the epoch. Deterministic given the seed.
-
-    Args:
-        model: The world model; its `actions` define the blocks, and without them actions are discrete.
-        logs: Logs that the model can encode, with the column `action`.
-        exclude, recipe, seed, device, progress: As for `repair` and `fit`.
-        pairs: Number of training pairs per epoch.
+    The `actions` of the model define the blocks; without them actions are discrete. All later rows of an episode are
+    goals of a row. Actions of a block after the goal do not count. Held-out episodes select the epoch. Deterministic
+    given the seed. Arguments are as for `fit_budget`.
     """
     require_type(recipe, InverseRecipe | None, "recipe", "give an InverseRecipe, say rc.peers.InverseRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
@@ -196,11 +191,10 @@ def fit_inverse(
 
 
 def actions_between(model: WorldModel, logs: Logs) -> tuple[Callable[[PairSet], Tensor], int, bool]:
-    """The logged actions from the first to the second row of pairs with the earlier row first.
+    """A function from pairs, with the earlier row first, to the logged actions between their rows.
 
-    Returns:
-        A function from pairs to blocks [P, A] with NaN from the second row on, or to discrete actions int64 [P]; the
-        size of a block, or the number of discrete actions; and whether actions are discrete.
+    These are blocks [P, A] with NaN from the second row on, or discrete actions int64 [P]. Also returns the size of a
+    block, or the number of discrete actions, and whether actions are discrete.
     """
     require_model(model)
     require_logs(logs)
