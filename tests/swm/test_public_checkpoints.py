@@ -424,8 +424,6 @@ SPOILED = [
     ("predictor.heads", True),
     ("predictor.num_frames", KeyError),
     ("predictor.gates", 2),
-    ("predictor.output_dim", 30),
-    ("action_encoder.emb_dim", 30),
     ("encoder.hidden_act", "relu"),
     ("encoder.size", "giant"),
     ("encoder.pretrained", True),
@@ -433,7 +431,6 @@ SPOILED = [
     ("encoder.patch_size", 60),
     ("encoder", 7),
     ("projector", None),
-    ("projector.input_dim", 50),
     ("pred_proj.norm_fn.eps", 0.1),
 ]
 

@@ -224,16 +224,11 @@ def compare_in_world(
     """Evaluate latent distance, the repaired cost and random actions on the same starts and goals.
 
     Args:
-        task: A world that stable-worldmodel has, too.
+        task, goals, planner, seed, logs, progress: See `evaluate_in_world`.
         model: The frozen world model.
         head: A head fitted on its latents.
-        goals: Starts and goals that the head was not trained on.
         weight: None replaces latent distance by the head; a number adds that much of the head.
-        planner: Size of the search.
-        seed: Seed of the planner.
         doubt: Warning about head and goals, see `doubt_of`.
-        logs: Encoded logs that the CEM begins with, without the episodes of the goals.
-        progress: True reports progress.
     """
     planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)
     labels = head.record.get("pairs", {}).get("labels", "unknown")
@@ -279,12 +274,9 @@ def compare_in_world(
 
 
 def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
-    """Return a warning if the head may have been trained on these goals; None if its record proves otherwise.
+    """Return a warning if the head may have been trained on the goals of a full set; None if it was not.
 
-    Args:
-        head: The head.
-        goals: The full evaluation set.
-        logs: Logs that the head was fitted on, if they are available.
+    `logs` are those that the head was fitted on, if they are available.
     """
     pairs = head.record.get("pairs", {})
     if goals.fingerprint in pairs.get("exclusion", {}).get("evaluation_sets_sha256", []):

@@ -175,11 +175,8 @@ class RepairedModel(WrappedModel):
 
     In contrast to `get_cost` of the release, every call gives each episode its own goal, ignores latents that earlier
     calls left in the dictionary, leaves the dictionary unchanged, and rolls out from the newest frame. Model and head
-    stay in eval mode.
-
-    Their LeWM and PLDM also plan faster: each frame is encoded once, and a folded copy of the predictor is rolled out.
-    The copy is renewed when weights change; gradients reach the candidates, but not the weights. Models that differ
-    from the public ones (subclasses, other modules, hooks, other precisions) are rolled out by their own code.
+    stay in eval mode. LeWM and PLDM of the release also plan faster (`FoldedModel`); gradients reach the candidates,
+    but not the weights. Models that differ from the public ones are rolled out by their own code.
 
     Args:
         model: A model of stable-worldmodel 0.1.1 (`encode`, `rollout`), or a `SwmModel`.
@@ -243,7 +240,7 @@ class FromLogs(WrappedModel):
 
     CEM, iCEM, MPPI and the gradient solvers ask `get_action` of a model for the mean of their first candidates. Here it
     returns the logged action sequence that ended best, by the model's own cost, among those that began nearest to the
-    current latent. A few dozen candidates then do what takes hundreds from scratch.
+    current latent.
 
     Args:
         model: What a solver plans with: `RepairedModel`, `SwmModel`, or a LeWM or PLDM of theirs.

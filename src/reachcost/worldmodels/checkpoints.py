@@ -44,16 +44,10 @@ def load_checkpoint(
     device: str = "cpu",
     trust_pickle: bool = False,
 ) -> JepaWorldModel:
-    """Load a public LeWM or PLDM checkpoint as a frozen world model.
+    """Load a public LeWM or PLDM checkpoint as a frozen world model; for the arguments see `load_world_model`.
 
-    Args:
-        source: A directory with one `*.pt` and `config.json`; a `.pt` file next to its `config.json`; a name in
-            stable-worldmodel's cache, such as the Hugging Face id `user/repo`; or a pickled model, `*.ckpt`.
-        logs: Training logs, to measure the action statistics, which a checkpoint does not hold.
-        actions: These statistics, if they are known.
-        clamp: See `JepaWorldModel`. The public planner does not clamp.
-        device: Device of the model.
-        trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
+    The source is a directory with one `*.pt` and `config.json`, a `.pt` file next to its `config.json`, a name in
+    stable-worldmodel's cache, such as the Hugging Face id `user/repo`, or a pickled model, `*.ckpt`.
     """
     name, path = _find(source)
     if path.suffix == ".ckpt":

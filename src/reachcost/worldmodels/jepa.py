@@ -1,6 +1,6 @@
 """Joint-embedding predictive world models: an encoder, and a predictor of the next latent from an action block.
 
-LeWM and PLDM share this shape and differ in their training objective (`objectives.py`). There are three kinds of parts:
+LeWM and PLDM differ only in their training objective (`objectives.py`). There are three kinds of parts:
 `CompactParts` and `ObjectParts` train on a laptop, `PublicParts` are those of the public checkpoints.
 """
 

@@ -41,7 +41,7 @@ class PublicArchitecture:
     """Hidden layer between CLS token and latent; None means that the CLS token is the latent."""
     projector_norm: Norm = "batch"
     pred_proj_hidden: int | None = 2048
-    """Hidden layer between the predictor's output and the next latent; None means that they are the same."""
+    """The same between the predictor's output and the next latent."""
     pred_proj_norm: Norm = "batch"
     action_dim: int = 10
     """Numbers in an action block."""

@@ -67,7 +67,7 @@ class Section(BaseModel):
     """The arguments of one constructor; null stands for the default.
 
     An argument that is a size of `PublicArchitecture` has its name there, and its name in the config as alias. Other
-    arguments do not change predictions.
+    arguments do not change predictions, or follow from the weights, whose shapes are checked.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -130,7 +130,7 @@ class ActionSection(Section):
     action_dim: Count = Field(10, alias="input_dim")
     action_smoothed_dim: Count = Field(10, alias="smoothed_dim")
     action_mlp_scale: Count = Field(4, alias="mlp_scale")
-    emb_dim: Count = 10
+    emb_dim: Count | None = None
 
 
 class NormSection(Section):
@@ -150,7 +150,7 @@ class ProjectorSection(Section):
     """Two linear layers with a norm between them: a layer norm by default, and none if it is null."""
 
     target: Annotated[str, _one_of(_modules("MLP"))] = Field(alias="_target_")
-    input_dim: Count
+    input_dim: Count | None = None
     hidden_dim: Count
     output_dim: Count | None = None
     norm_fn: NormSection | None = NormSection(_target_="torch.nn.LayerNorm", _partial_=True)
@@ -184,36 +184,21 @@ def read_architecture(where: Path, config: object) -> tuple[str, PublicArchitect
         model = ModelSection.model_validate(config)
     except ValidationError as error:
         refuse(where, f"in its config, {first_problem(error, 'use a public LeWM or PLDM')}", error)
-    latent = model.predictor.latent_dim
     width, depth, heads = VIT_SIZES[model.encoder.size]
     sizes: dict[str, Any] = {"encoder_width": width, "encoder_depth": depth, "encoder_heads": heads}
-    sizes |= {
-        "encoder_mlp": 4 * width,
-        **model.encoder.sizes(),
-        **model.predictor.sizes(),
-        **model.action_encoder.sizes(),
-    }
-    width = sizes["encoder_width"]
+    sizes |= {"encoder_mlp": 4 * width, **model.encoder.sizes()}
+    sizes |= {**model.predictor.sizes(), **model.action_encoder.sizes()}
+    width, latent = sizes["encoder_width"], sizes["latent_dim"]
     if width % sizes["encoder_heads"]:
         refuse(where, f"in its config, encoder.num_attention_heads does not divide the width of {width}: use a divisor")
     if sizes["patch"] > sizes["image_size"]:
         refuse(where, f"in its config, encoder.patch_size is {sizes['patch']}: a patch must fit into the image")
-    equal = [
-        ("predictor.output_dim", model.predictor.output_dim or latent, latent),
-        ("action_encoder.emb_dim", model.action_encoder.emb_dim, latent),
-    ]
-    for name, section, inputs in (("projector", model.projector, width), ("pred_proj", model.pred_proj, latent)):
-        if section is None:
-            equal.append((name, inputs, latent))
-            sizes[f"{name}_hidden"] = None
-            continue
-        equal.append((f"{name}.input_dim", section.input_dim, inputs))
-        equal.append((f"{name}.output_dim", section.output_dim or section.input_dim, latent))
-        sizes[f"{name}_hidden"] = section.hidden_dim
-        sizes[f"{name}_norm"] = "none" if section.norm_fn is None else NORMS[section.norm_fn.target]
-    for name, found, wanted in equal:
-        if found != wanted:
-            refuse(where, f"in its config, {name} is {found}, but its neighbour has size {wanted}: make them equal")
+    if model.projector is None and width != latent:
+        refuse(where, f"in its config, projector is null, but the encoder has {width} outputs: use {latent}")
+    for name, section in (("projector", model.projector), ("pred_proj", model.pred_proj)):
+        sizes[f"{name}_hidden"] = None if section is None else section.hidden_dim
+        if section is not None:
+            sizes[f"{name}_norm"] = "none" if section.norm_fn is None else NORMS[section.norm_fn.target]
     return FAMILIES[model.target], PublicArchitecture(**sizes)
 
 
@@ -234,7 +219,6 @@ def describe(model: Any) -> dict[str, Any]:
             "num_frames": history,
             "input_dim": latent,
             "hidden_dim": width,
-            "output_dim": getattr(transformer.output_proj, "out_features", width),
             "depth": len(transformer.layers),
             "heads": attention.heads,
             "dim_head": attention.to_qkv.out_features // (3 * attention.heads),
@@ -244,7 +228,6 @@ def describe(model: Any) -> dict[str, Any]:
             "_target_": _modules("Embedder")[0],
             "input_dim": actions.patch_embed.in_channels,
             "smoothed_dim": actions.patch_embed.out_channels,
-            "emb_dim": actions.embed[2].out_features,
             "mlp_scale": actions.embed[0].out_features // actions.embed[2].out_features,
         },
         "projector": _describe_projector(model.projector),
@@ -255,16 +238,14 @@ def describe(model: Any) -> dict[str, Any]:
 def _describe_projector(projector: Any) -> dict[str, Any] | None:
     if isinstance(projector, nn.Identity):
         return None
-    first, norm, activation, last = projector.net
+    first, norm, activation, _ = projector.net
     names = {nn.BatchNorm1d: "torch.nn.BatchNorm1d", nn.LayerNorm: "torch.nn.LayerNorm", nn.GELU: GELU[0]}
     partial = [{"_target_": names.get(type(part), path_of(part)), "_partial_": True} for part in (norm, activation)]
     if not isinstance(norm, nn.Identity) and norm.eps != 1e-5:
         partial[0]["eps"] = norm.eps  # which is refused
     return {
         "_target_": _modules("MLP")[0],
-        "input_dim": first.in_features,
         "hidden_dim": first.out_features,
-        "output_dim": last.out_features,
         "norm_fn": None if isinstance(norm, nn.Identity) else partial[0],
         "act_fn": partial[1],
     }
