@@ -48,66 +48,52 @@ def serve(root: Path) -> Iterator[str]:
             elif parts == ["api", "validate-yaml"]:
                 self._answer({"errors": [], "warnings": []})
             elif parts[4] == "preupload":
-                files = json.loads(body)["files"]
-                self._answer(
-                    {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]}
-                )
+                names = [file["path"] for file in json.loads(body)["files"]]
+                files = [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]
+                self._answer({"files": files})
             elif parts[4] == "commit":
                 for line in map(json.loads, body.decode().splitlines()):
                     if line["key"] == "file":
                         content = base64.b64decode(line["value"]["content"])
                         (root / parts[2] / parts[3] / line["value"]["path"]).write_bytes(content)
-                self._answer(
-                    {"commitOid": "0" * 40, "commitUrl": f"{address}/{parts[2]}/{parts[3]}/commit/0", "hookOutput": ""}
-                )
+                commit = f"{address}/{parts[2]}/{parts[3]}/commit/0"
+                self._answer({"commitOid": "0" * 40, "commitUrl": commit, "hookOutput": ""})
 
         def do_HEAD(self) -> None:
-            self._file(send=False)
+            self.do_GET()
 
         def do_GET(self) -> None:
-            if self.path.startswith("/api/models/"):
-                repo = "/".join(self.path.split("?")[0].split("/")[3:5])
-                if not (root / repo).exists():
-                    self._missing("RepoNotFound")
+            parts = self.path.split("?")[0].strip("/").split("/")
+            if parts[:2] == ["api", "models"]:
+                repo = root / parts[2] / parts[3]
+                if not repo.exists():
+                    self._send(b"", 404, {"X-Error-Code": "RepoNotFound"})
                 elif "/tree/" in self.path:
-                    files = sorted((root / repo).iterdir())
-                    self._answer([{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": ""} for f in files])
+                    self._answer(
+                        [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": ""} for f in repo.iterdir()]
+                    )
                 else:
-                    private = json.loads((root / f"{repo}.private").read_text())
-                    self._answer({"id": repo, "sha": "0" * 40, "siblings": [], "private": private})
-            elif self.path.startswith("/api/"):
+                    private = json.loads(repo.with_name(f"{repo.name}.private").read_text())
+                    self._answer({"id": "/".join(parts[2:4]), "sha": "0" * 40, "siblings": [], "private": private})
+            elif parts[0] == "api":
                 self._answer({})
+            elif (file := root / parts[0] / parts[1] / parts[4]).exists():
+                content = file.read_bytes()
+                found = {"X-Repo-Commit": "0" * 40, "ETag": f'"{hashlib.sha256(content).hexdigest()}"'}
+                self._send(content, 200, found)
             else:
-                self._file(send=True)
-
-        def _file(self, send: bool) -> None:
-            user, name, _, _, path = self.path.split("?")[0].strip("/").split("/")
-            file = root / user / name / path
-            if not file.exists():
-                self._missing("EntryNotFound")
-                return
-            content = file.read_bytes()
-            self.send_response(200)
-            self.send_header("X-Repo-Commit", "0" * 40)
-            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if send:
-                self.wfile.write(content)
-
-        def _missing(self, code: str) -> None:
-            self.send_response(404)
-            self.send_header("X-Error-Code", code)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+                self._send(b"", 404, {"X-Error-Code": "EntryNotFound"})
 
         def _answer(self, document: Any) -> None:
-            content = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
+            self._send(json.dumps(document).encode(), 200, {"Content-Type": "application/json"})
+
+        def _send(self, content: bytes, status: int, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
