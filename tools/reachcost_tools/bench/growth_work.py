@@ -48,31 +48,14 @@ def all_curves() -> list[Curve]:
     """Every curve, in the order of the record."""
     wave, rows, pairs = f"latents of {LATENT_DIM} numbers", f"{ROWS:,} log rows", f"{PAIRS:,} pairs"
     control_call = f"one call of control, one plan of {FEW.candidates} candidates x {FEW.iterations} rounds each"
-    widths = "one plan, 300 candidates x 10 rounds x 5 blocks, random weights"
+    widths, sizes = "one plan, 300 candidates x 10 rounds x 5 blocks, random weights", (64, 128, 256, 512, 768)
+    by_candidates, by_horizon = "one plan, 10 rounds x 5 blocks", "one plan, 300 candidates x 10 rounds"
     return [
-        Curve(
-            "plan by candidates",
-            "one plan, 10 rounds x 5 blocks",
-            "candidates",
-            (30, 100, 300, 1000, 3000),
-            _plan_by_candidates,
-        ),
-        Curve(
-            "plan by horizon",
-            "one plan, 300 candidates x 10 rounds",
-            "action blocks",
-            (1, 2, 5, 10, 20),
-            _plan_by_horizon,
-        ),
+        Curve("plan by candidates", by_candidates, "candidates", (30, 100, 300, 1000, 3000), _plan_by_candidates),
+        Curve("plan by horizon", by_horizon, "action blocks", (1, 2, 5, 10, 20), _plan_by_horizon),
         Curve("control by episodes", control_call, "episodes", (1, 4, 20, 100, 400), _control_by_episodes),
-        Curve(
-            "plan by latent size",
-            widths,
-            "numbers in a latent",
-            (64, 128, 256, 512, 768),
-            _plan_by_latent_size,
-            most=2.0,  # layers of D x D, and weights that no longer fit into a cache
-        ),
+        # layers are D x D, and their weights no longer fit into a cache
+        Curve("plan by latent size", widths, "numbers in a latent", sizes, _plan_by_latent_size, most=2.0),
         Curve("drawing by pairs", f"TemporalPairs of {rows}, {wave}", "pairs", MANY, _sampling_by_pairs),
         Curve("fitting by pairs", f"an epoch of fit, {rows}, {wave}", "pairs", TRAINED, _fitting_by_pairs),
         Curve("encoding by log rows", f"encode_logs with a cheap encoder, {wave}", "log rows", MANY, _encoding_by_rows),

@@ -42,48 +42,21 @@ WITHIN = 1e-4
 
 def learning_entries() -> list[Entry]:
     """Comparisons of audits, fitting and encoding."""
+    audit = "SASC of ten costs in one call against ten calls, 100 episodes of 300 candidates, 2 threads"
+    epoch = f"an epoch of fit, validation included, against a DataLoader loop, {PAIRS:,} pairs, the paper's recipe"
+    encoder = f"our encoder against ViTModel of transformers, {FRAMES} frames of 224 px"
+    cache = f"rendering and encoding logs, 64 px, against {CACHE_ROWS:,} frames in {CACHE_SECONDS:.0f} s"
+    projections = "SIGReg of 4 x 128 latents, forward and backward, against that of stable-worldmodel"
     transformers = [
-        Entry(
-            f"encoding official, {in_threads(threads)}",
-            f"our encoder against ViTModel of transformers, {FRAMES} frames of 224 px",
-            partial(encoding_against_transformers, threads=threads),
-            "frame",
-            repeats=5,
-            against="swm",
-        )
+        (f"encoding official, {in_threads(threads)}", partial(encoding_against_transformers, threads=threads))
         for threads in (1, 2)
     ]
     return [
-        Entry(
-            "SASC of ten costs",
-            "SASC of ten costs in one call against ten calls, 100 episodes of 300 candidates, 2 threads",
-            together_against_apart,
-            "audit",
-            target=8.0,
-        ),
-        Entry(
-            "head fitting, 1 thread",
-            f"an epoch of fit, validation included, against a DataLoader loop, {PAIRS:,} pairs, the paper's recipe",
-            fitting_against_loader,
-            "epoch",
-            target=5.0,
-        ),
-        *transformers,
-        Entry(
-            "encoding compact, 2 threads",
-            f"drawing and encoding logs, 64 px, against the target of {CACHE_ROWS:,} frames in {CACHE_SECONDS:.0f} s",
-            encoding_against_target,
-            "frame",
-            target=1.0,
-        ),
-        Entry(
-            "SIGReg, 1 thread",
-            "SIGReg of 4 x 128 latents, forward and backward, against that of stable-worldmodel",
-            against_public_sigreg,
-            "pass",
-            repeats=15,
-            against="swm",
-        ),
+        Entry("SASC of ten costs", audit, together_against_apart, "audit", target=8.0),
+        Entry("head fitting, 1 thread", epoch, fitting_against_loader, "epoch", target=5.0),
+        *(Entry(name, encoder, prepare, "frame", repeats=5, against="swm") for name, prepare in transformers),
+        Entry("encoding compact, 2 threads", cache, encoding_against_target, "frame", target=1.0),
+        Entry("SIGReg, 1 thread", projections, against_public_sigreg, "pass", repeats=15, against="swm"),
     ]
 
 

@@ -52,61 +52,31 @@ FAMILIES: tuple[Family, ...] = ("LeWM", "PLDM")
 
 def planning_entries() -> list[Entry]:
     """One and many episodes, official and compact size, one and two threads; planning inside stable-worldmodel."""
-    entries = []
+    first, third = (partial(official, PublicArchitecture(history=history)) for history in (1, 3))
+    entries, fewer = [], CEM(iterations=FEWER_ROUNDS)
     for threads in (1, 2):
-        for history, target in ((1, 1.6), (3, 1.4)):
-            name, model = f"plan official history {history}", partial(official, PublicArchitecture(history=history))
-            entries.append(_plan(name, partial(against_lewm, model, threads=threads), threads, target))
-        entries.append(_plan("plan compact", partial(against_compact, threads=threads), threads, 1.5, repeats=15))
-        fewer = CEM(iterations=FEWER_ROUNDS)
-        many = partial(against_lewm, partial(official, PublicArchitecture(history=1)), fewer, MANY, threads)
-        entries.append(_plan(f"{MANY} plans official history 1", many, threads, rounds=FEWER_ROUNDS))
-        many = partial(against_compact, CEM(), MANY, threads)
-        entries.append(_plan(f"{MANY} plans compact", many, threads, repeats=5))
-    entries.append(
-        Entry(
-            "plan official history 1, from 1 to 2 threads",
-            "our CEM with 2 threads against our CEM with 1, official size, history 1",
-            _two_threads_against_one,
-            "plan",
-            target=1.8,
-        )
-    )
-    entries.append(
-        Entry(
-            "plan compact from logs, 2 threads",
-            f"CEM.experienced() with a compact model and {LOGGED:,} logged episodes against {TARGET * 1000:.0f} ms, "
-            "encoding apart",
-            _logged_start_against_target,
-            "plan",
-            target=1.0,
-            repeats=15,
-        )
-    )
-    repaired = [
-        Entry(
-            f"inside CEMSolver, repaired {family} official history 1, 1 thread",
-            f"CEMSolver with RepairedModel(model, head) against CEMSolver with the plain {family}",
-            partial(repaired_against_plain, family),
-            "plan",
-            target=1.4,
-            against="swm",
-        )
-        for family in FAMILIES
-    ]
-    return [*entries, *repaired]
-
-
-def _plan(
-    name: str,
-    prepare: Callable[[], Sides],
-    threads: int,
-    target: float | None = None,
-    repeats: int = 3,
-    rounds: int | None = None,
-) -> Entry:
-    says = f"our CEM against CEMSolver, {in_threads(threads)}{f', {rounds} rounds' if rounds else ''}"
-    return Entry(f"{name}, {in_threads(threads)}", says, prepare, "plan", target, repeats, "swm")
+        suffix, says = in_threads(threads), f"our CEM against CEMSolver, {in_threads(threads)}"
+        few = f"{says}, {FEWER_ROUNDS} rounds"
+        plans: list[tuple[str, str, Callable[..., Sides], float | None, int]] = [
+            ("plan official history 1", says, partial(against_lewm, first), 1.6, 3),
+            ("plan official history 3", says, partial(against_lewm, third), 1.4, 3),
+            ("plan compact", says, against_compact, 1.5, 15),
+            (f"{MANY} plans official history 1", few, partial(against_lewm, first, fewer, MANY), None, 3),
+            (f"{MANY} plans compact", says, partial(against_compact, CEM(), MANY), None, 5),
+        ]
+        for name, text, prepare, target, repeats in plans:
+            prepare = partial(prepare, threads=threads)
+            entries.append(Entry(f"{name}, {suffix}", text, prepare, "plan", target, repeats, "swm"))
+    says = "our CEM with 2 threads against our CEM with 1, official size, history 1"
+    scaling = _two_threads_against_one
+    entries.append(Entry("plan official history 1, from 1 to 2 threads", says, scaling, "plan", 1.8))
+    says = f"CEM.experienced(), a compact model and {LOGGED:,} logged episodes against {TARGET * 1000:.0f} ms, encoded"
+    entries.append(Entry("plan compact from logs, 2 threads", says, _logged_start_against_target, "plan", 1.0, 15))
+    for family in FAMILIES:
+        name = f"inside CEMSolver, repaired {family} official history 1, 1 thread"
+        says = f"CEMSolver with RepairedModel(model, head) against CEMSolver with the plain {family}"
+        entries.append(Entry(name, says, partial(repaired_against_plain, family), "plan", 1.4, 3, "swm"))
+    return entries
 
 
 def _two_threads_against_one() -> Sides:
