@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from reachcost.costs.latent import HeadCost
-from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.models import fingerprint_of, history_of
+from reachcost.data.models import fingerprint_of
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
+from reachcost_paper.worlds.sight import Wrapped
 from reachcost_paper.worlds.suite import World
 
 NOISE = 1.0
@@ -72,13 +72,13 @@ class Fault:
     """Whether the verdict must be `none` while episodes succeed, even from logs alone."""
 
 
-def _shuffled(planner: Planner) -> Planner:
-    return _fitted_on(planner, planner.logs, shuffled=True)
-
-
 def _blind(planner: Planner) -> Planner:
     model = planner.world.blind(planner.model)
     return replace(planner, model=model, cost=planner.world.terminal_cost(planner.task, model, planner.logs))
+
+
+def _noisy(planner: Planner) -> Planner:
+    return replace(planner, model=_Noisy(planner.model, NOISE * planner.latents.values.std(0)))
 
 
 def _few_candidates(planner: Planner) -> Planner:
@@ -103,12 +103,9 @@ def _fitted_on(planner: Planner, logs: Logs, shuffled: bool = False) -> Planner:
 
 
 FAULTS = {
-    "shuffled-head": Fault("ranking", _shuffled),
+    "shuffled-head": Fault("ranking", lambda planner: _fitted_on(planner, planner.logs, shuffled=True)),
     "blind-encoder": Fault("representation", _blind),
-    "noisy-predictions": Fault(
-        "dynamics",
-        lambda planner: replace(planner, model=_Noisy(planner.model, NOISE * planner.latents.values.std(0))),
-    ),
+    "noisy-predictions": Fault("dynamics", _noisy),
     "few-candidates": Fault("sampling", _few_candidates),
     "gap-in-logs": Fault("coverage", _gap),
     "far-goals": Fault("goals", lambda planner: replace(planner, evaluation=replace(planner.evaluation, budget=SHORT))),
@@ -117,14 +114,12 @@ FAULTS = {
 """Faults by name."""
 
 
-class _Noisy:
+class _Noisy(Wrapped):
     """A world model with deterministic noise in its predictions."""
 
     def __init__(self, model: WorldModel, size: Tensor) -> None:
-        self.model, self.size = model, size
-        self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
-        self.actions, self.history = blocks_of(model), history_of(model)
-        self.fingerprint = fingerprint_of(model)  # the encoder is the same
+        super().__init__(model)
+        self.size, self.fingerprint = size, fingerprint_of(model)  # the encoder is the same
 
     def encode(self, observations: Observations) -> Tensor:
         return self.model.encode(observations)

@@ -75,7 +75,7 @@ class GraphTask(FeatureTask):
         return self.distances[self.index(states), self.index(goals)]
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 150, noise: float = 0.1) -> Logs:
-        """Walkers from one state to another, until they arrive or time is up; a share `noise` of actions is random."""
+        """Walks from one state to another, until they arrive or time is up; a share `noise` of actions is random."""
         rng, (count, actions) = generator(seed, f"{self.name}-logs"), self.transitions.shape
         here = rng.integers(count, size=episodes)
         goal = (here + rng.integers(1, count, size=episodes)) % count

@@ -46,10 +46,9 @@ CAR: dict[str, Any] = {
 
 @lru_cache(1)
 def times() -> np.ndarray:
-    """Fewest steps from each place and speed to within 0.05 of each goal [GOALS, *CELLS].
+    """Fewest steps from each place and speed to within 0.05 of each goal [GOALS, *CELLS], by value iteration.
 
-    Shortest paths on the graph of cells, by value iteration from zero. Arrows hold an action for some steps and end
-    between four cells.
+    Arrows between cells hold an action for some steps and end between four cells.
     """
     car, axes = GymTask(**CAR), [np.linspace(*ends) for ends in zip(LOW, HIGH, CELLS, strict=True)]
     cells = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2).astype(np.float32)
@@ -77,13 +76,10 @@ def _corners(states: np.ndarray) -> csr_array:
     lies = _cell(states)
     low = np.clip(np.floor(lies).astype(int), 0, np.array(CELLS)[:, None] - 2)
     (x, speed), (right, faster) = low, np.clip(lies - low, 0, 1)
-    found = [
-        ((right if east else 1 - right) * (faster if up else 1 - faster), (x + east) * CELLS[1] + speed + up)
-        for east in (0, 1)
-        for up in (0, 1)
-    ]
-    shares, columns = (np.concatenate(part) for part in zip(*found, strict=True))
-    rows = np.tile(np.arange(len(states)), len(found))
+    corners = [(east, up) for east in (0, 1) for up in (0, 1)]
+    shares = [(right if east else 1 - right) * (faster if up else 1 - faster) for east, up in corners]
+    columns = np.concatenate([(x + east) * CELLS[1] + speed + up for east, up in corners])
+    shares, rows = np.concatenate(shares), np.tile(np.arange(len(states)), len(corners))
     return csr_array((shares.astype(np.float32), (rows, columns)), shape=(len(states), CELLS[0] * CELLS[1]))
 
 

@@ -35,7 +35,7 @@ def physics() -> Any:
 
 
 class Momentum(FeatureTask):
-    """A state is (x, y) and their velocities, float32; an action is a force along each axis, kept for five frames."""
+    """A state is (x, y) and its velocity, float32; an action is a force along each axis, kept for five frames."""
 
     name = "momentum"
     action_budget = 60

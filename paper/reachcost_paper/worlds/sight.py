@@ -73,7 +73,6 @@ class Sight:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the encoder."""
         return self.eye.fingerprint
 
     def encode(self, observations: Observations) -> Tensor:
@@ -91,30 +90,37 @@ class Sight:
         return self.eye.see(ends.reshape(-1, ends.shape[-1])).view(*actions.shape[:2], self.latent_dim)
 
 
-class Blind:
+class Wrapped:
+    """A world model with the shapes and actions of another one."""
+
+    def __init__(self, model: WorldModel) -> None:
+        self.model, self.latent_dim, self.action_dim = model, model.latent_dim, model.action_dim
+        self.actions, self.history = blocks_of(model), history_of(model)
+
+
+class Blind(Wrapped):
     """A world model whose encoder, and therefore every prediction, has lost something.
 
     `lose` removes it from latents [N, D] -> [N, D], and `lost` is its name.
     """
 
     def __init__(self, model: WorldModel, lose: Callable[[Tensor], Tensor], lost: str) -> None:
-        self._model, self._lose, self.lost = model, lose, lost
-        self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
-        self.actions, self.history = blocks_of(model), history_of(model)
+        super().__init__(model)
+        self._lose, self.lost = lose, lost
 
     def __repr__(self) -> str:
-        return f"Blind({self._model!r}, lost {self.lost})"
+        return f"Blind({self.model!r}, lost {self.lost})"
 
     @cached_property
     def fingerprint(self) -> str:
         """sha256 over the fingerprint of the intact model and the name of the loss."""
-        return fingerprint_arrays(np.array([str(getattr(self._model, "fingerprint", "")), self.lost]))
+        return fingerprint_arrays(np.array([str(getattr(self.model, "fingerprint", "")), self.lost]))
 
     def encode(self, observations: Observations) -> Tensor:
-        return self._lose(self._model.encode(observations))
+        return self._lose(self.model.encode(observations))
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        ends = self._model.rollout(context, actions)
+        ends = self.model.rollout(context, actions)
         return self._lose(ends.reshape(-1, self.latent_dim)).view(ends.shape)
 
 
