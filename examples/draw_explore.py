@@ -1,7 +1,5 @@
 """Draw the picture of docs/explore.md, as chromium shows it: python examples/draw_explore.py docs/images."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

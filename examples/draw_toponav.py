@@ -3,8 +3,6 @@
 python examples/draw_toponav.py docs/images
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

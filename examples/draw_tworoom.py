@@ -3,8 +3,6 @@
 python examples/draw_tworoom.py docs/images
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 python examples/pages.py README.md
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Four minutes on two cores. Needs the extra `swm`: pip install 'reachcost[swm]'.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

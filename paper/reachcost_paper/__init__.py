@@ -3,8 +3,6 @@
 Its studies, the worlds of its audits, its figures and its published values.
 """
 
-from __future__ import annotations
-
 from reachcost.experiments.study import Tables
 
 

@@ -1,7 +1,5 @@
 """Bars in groups with intervals and the paper's values as open marks, and distributions, one line per cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle

@@ -1,7 +1,5 @@
 """One episode of a setting, state by state, for pictures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

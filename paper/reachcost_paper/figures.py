@@ -1,7 +1,5 @@
 """The figures of the paper: panels of several studies, in the order of the studies."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from reachcost.experiments.study import FigurePlan, Tables

@@ -1,7 +1,5 @@
 """Files next to the studies: notes of their tables (`notes.md`) and the values that the paper prints (`paper.toml`)."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Figures of panels, which are drawn from published tables and runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Recipes of a study, compared on held-out logs alone: no head is chosen by success or by a simulator."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

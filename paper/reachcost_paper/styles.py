@@ -1,7 +1,5 @@
 """Styles of costs, of the paper's values, and of maps in figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

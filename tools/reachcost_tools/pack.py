@@ -6,8 +6,6 @@
 A command of this repository and not of `reachcost`: only records that are published need to be few files.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -4,8 +4,6 @@ Sums differ in their last bits between processors. Environment variables make Py
 use older instructions, so that one machine shows what others would compute.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

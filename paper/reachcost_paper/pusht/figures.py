@@ -1,7 +1,5 @@
 """The figures of PushT: starts, goals and pushes, and that better ranking does not imply success."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Candidates that costs select from the pools of one plan, executed in the simulator."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

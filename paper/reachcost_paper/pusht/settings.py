@@ -1,7 +1,5 @@
 """Settings of the PushT runs: world model, evaluation sets, heads, candidates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The study of PushT: the paper's tables at three goal offsets, the limits of the planner, and further tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
@@ -49,7 +47,7 @@ SELECTED = ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm")
 EVALUATIONS = [name for offset in OFFSETS for name in sets(offset)]
 RANKINGS = [SascRun(Setting(MEMBER, cost, evaluation=name)) for name in EVALUATIONS for cost in RANKED]
 SELECTION = CEM(candidates=64, iterations=10)
-SIZE = {"horizon": 15, "candidates": 300, "iterations": 10, "elites": 10, "keep_elites": 10}
+SIZE: dict[str, Any] = {"horizon": 15, "candidates": 300, "iterations": 10, "elites": 10, "keep_elites": 10}
 TO_THE_END = CEM(**SIZE, blocks=1, warm_start=True, deviation=0.7, correlation=0.7, shrink=True)
 """Plans to the end of the budget, and again after every block; chosen on tuning sets."""
 FROM_LOGS = replace(TO_THE_END, from_logs=True, least_deviation=0.3)

@@ -1,7 +1,5 @@
 """Success by number of rollouts in many worlds: the paper's size of search, a sixteenth of it, and plans from logs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast

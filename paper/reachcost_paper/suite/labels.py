@@ -1,7 +1,5 @@
 """Label sources, heads and peers in many worlds, each on the same logs and frozen latents."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,11 +1,9 @@
 """Worlds of the suite's tables: those of the suite and those of the paper's studies, with logs, model and goals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -53,7 +51,7 @@ class Place:
     """Candidates that its protocol adds to every pool, if any."""
 
     @classmethod
-    def of_world(cls, recording: Recording, world: World) -> Place:
+    def of_world(cls, recording: Recording, world: World) -> Self:
         """A world of the suite."""
         return cls(
             name=world.name,
@@ -66,7 +64,7 @@ class Place:
         )
 
     @classmethod
-    def of_study(cls, study: Study) -> Place:
+    def of_study(cls, study: Study) -> Self:
         """The world of a study, with its first world model and its evaluation set."""
         member = next(iter(study.members.values()))[0]
         planner = study.quick_planner or study.planner

@@ -1,7 +1,5 @@
 """The study of the suite."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

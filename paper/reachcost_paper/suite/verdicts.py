@@ -1,7 +1,5 @@
 """Planners of every world, intact and with one fault: does the audit name the fault?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The figures of the paper about TopoNav: its grid, and its part of the evidence."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 

@@ -4,8 +4,6 @@ All heads are scored on the same balanced pairs, from trajectories that no head 
 no head saw as a pair.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings of the TopoNav runs: one exact world model, three seeds of heads, shared candidates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

@@ -1,7 +1,5 @@
 """The study of TopoNav: the paper's table, and other readings of its text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

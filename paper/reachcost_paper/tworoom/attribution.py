@@ -1,7 +1,5 @@
 """What the paper's head uses: parts of the latent difference, some of its features, and the order of its inputs."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

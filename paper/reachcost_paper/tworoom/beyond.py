@@ -1,7 +1,5 @@
 """Tables of our labels: the default on several sets, heads from incomplete logs, and success against rollouts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

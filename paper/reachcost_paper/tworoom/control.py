@@ -1,7 +1,5 @@
 """The TwoRoom control tables of the paper, as rows with the paper's values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -172,7 +170,8 @@ def exclusion_rows(experiment: Experiment) -> list[TableRow]:
             record, printed = experiment.head_record(member, cost), PAPER["exclusion-check"].get(cost)
             pairs, proof = record["pairs"]["train_pairs"], record["pairs"]["exclusion"]
             found = (proof["rows"], proof["overlapping_rows"], proof["overlapping_episodes"], record["validation_rmse"])
-            ours, extra = dict(zip(CHECKED, found, strict=True)), {"excluded_episodes": proof["excluded_episodes"]}
+            ours: dict[str, float] = dict(zip(CHECKED, found, strict=True))
+            extra = {"excluded_episodes": proof["excluded_episodes"]}
             known = printed and printed[number]
             rows.append(TableRow(cost, "lewm", pairs, ours, {}, known, member.seed, extra=extra))
     return rows

@@ -1,7 +1,5 @@
 """Training pairs of the paper's heads: how logged gaps follow the true distance, and which gaps are sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 With the probe W z + b, P = W^T (W W^T)^+ W projects onto its rowspace, and I - P onto the residual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Audit tables about rankings: SASC, paired differences, and the audit by logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

@@ -4,8 +4,6 @@ Every recipe is scored on a tenth of the episodes, which no head was trained on,
 fastest logged route (see `reachcost.fitting.logged_audit`). This is also fair to heads that do not predict the mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

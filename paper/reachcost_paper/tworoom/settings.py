@@ -1,7 +1,5 @@
 """Settings of the TwoRoom runs: world models, evaluation sets, heads, candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The paper's stress tests: pairs without the doorway, and layouts that were not used for training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The study of TwoRoom: its audit tables, tables of our labels, and the complete study."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from reachcost.experiments.study import Study

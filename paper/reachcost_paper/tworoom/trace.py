@@ -1,7 +1,5 @@
 """The paper's representative trace: one episode under two costs, in the world and in shared principal components."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The table `layouts-unseen`: a world model in layouts that it was not trained on, with heads fitted there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

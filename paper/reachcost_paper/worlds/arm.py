@@ -1,7 +1,5 @@
 """An arm of two joints among obstacles: angles wrap around, and the straight motion is often blocked."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TwoRoom in the suite: a wall with a door, seen in pixels by a bundled world model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Faults: each breaks one stage of a world's planner, and the audit should name that stage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Worlds of finitely many states, each a table of transitions: two halls, and many rooms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """MiniGrid's four rooms: a heading, three discrete actions, and a transition table of the real environment."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gymnasium's mountain car by `GymTask`: it is too weak for the hill and must first drive away from its goal."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A small trained world model: an invertible encoder, and a network that predicts the effect of an action block."""
 
-from __future__ import annotations
-
 import copy
 from functools import cached_property
 

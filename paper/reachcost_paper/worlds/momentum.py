@@ -1,7 +1,5 @@
 """PointMaze of gymnasium-robotics: a ball with momentum in a U; a frame shows its position, not its velocity."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cached_property, lru_cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """An open field without obstacles, where latent distance is correct."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reachcost.core.seeding import generator

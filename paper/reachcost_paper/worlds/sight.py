@@ -1,7 +1,5 @@
 """Exact dynamics behind an encoder: a world model whose only errors are those of its latents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """The suite: worlds with logs, world model, planner and evaluation sets, and what to break in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

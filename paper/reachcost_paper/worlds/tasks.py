@@ -1,7 +1,5 @@
 """Base class of the suite's tasks, their evaluation sets, and logs of a wanderer."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from importlib.util import find_spec
 from types import MappingProxyType

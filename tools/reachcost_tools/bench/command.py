@@ -1,7 +1,5 @@
 """`reachcost bench`: speed next to a peer, and how time and memory grow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal

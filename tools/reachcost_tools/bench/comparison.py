@@ -1,7 +1,5 @@
 """A comparison of some work of reachcost with the same work of a peer."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

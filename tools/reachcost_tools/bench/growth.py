@@ -1,7 +1,5 @@
 """How time and memory grow with the size of the work: measurement, record and figure of `reachcost bench --growth`."""
 
-from __future__ import annotations
-
 import json
 import math
 import multiprocessing

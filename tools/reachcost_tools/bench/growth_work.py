@@ -4,8 +4,6 @@ Long logs hold one number per row, and their encoder is cheap: rendering and enc
 an hour and measure that encoder alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Audits, head fitting, encoding and SIGReg, each against how others do it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

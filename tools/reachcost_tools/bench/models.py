@@ -3,8 +3,6 @@
 Shapes: E episodes, H action blocks of A numbers.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from functools import cache

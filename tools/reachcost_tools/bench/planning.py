@@ -4,8 +4,6 @@ Both sides encode the frames of start and goal and search 300 candidates of 5 ac
 weights, frames and random numbers, so that plans of our CEM and of `CEMSolver` agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The record of `reachcost bench`: every comparison with its spread, the machine, and the targets."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Simulation and rendering of each world against the original in stable-worldmodel, on logged states."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Benchmarks of quality and of tables that take minutes; records in results/benchmarks. Speed: `reachcost bench`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

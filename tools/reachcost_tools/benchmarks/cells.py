@@ -3,8 +3,6 @@
 `python -m reachcost_tools.benchmarks.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

@@ -4,8 +4,6 @@
 fitted on one half of the episodes, reads the latents of the other half, encoded and predicted.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -3,8 +3,6 @@
 `python -m reachcost_tools.benchmarks.pusht_parity` writes `results/benchmarks/pusht_parity.json`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 `make bench-training` runs it on two idle cores; it writes `results/benchmarks/training.json`.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

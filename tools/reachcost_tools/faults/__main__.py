@@ -1,7 +1,5 @@
 """Cause faults on purpose and count wrong outcomes: `python -m reachcost_tools.faults`, or `make faults`."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Pages in a real headless browser: what a reader would see in a report of a damaged record."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

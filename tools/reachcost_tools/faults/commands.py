@@ -1,7 +1,5 @@
 """Small commands that write files: disturbed and repeated, each must arrive at the undisturbed bytes."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -88,48 +86,6 @@ class Expected:
     """Bytes on disk, its cache included."""
 
 
-class Bench:
-    """A directory with the inputs of commands, and their outcomes without faults, each made on first use."""
-
-    def __init__(self, scratch: Path) -> None:
-        self.scratch, self._number = scratch, 0
-        self._expected: dict[str, Expected] = {}
-
-    @cached_property
-    def inputs(self) -> Path:
-        """Directory of the files that commands read."""
-        made = self.scratch / "inputs"
-        made.mkdir(parents=True)
-        (made / "keys.toml").write_text(SWEEP)
-        for name in ("logs", "fit", "audit"):
-            command = COMMANDS[name]
-            ended = Process(command.arguments, made, {"REACHCOST_CACHE": str(self.scratch / "kept")}).wait()
-            assert ended.code in command.fine, f"{command.name}: {ended}"
-        return made
-
-    def new(self, command: Command) -> Trial:
-        """A new directory for a command."""
-        if command.name not in self._expected:
-            self._expected[command.name] = self._run(self._trial(command, Expected({}, 0.0, 0)))
-        return self._trial(command, self._expected[command.name])
-
-    def _trial(self, command: Command, expected: Expected) -> Trial:
-        assert self.inputs.exists()
-        self._number += 1
-        trial = Trial(command, self.scratch / f"{command.name}-{self._number}", expected)
-        trial.prepare()
-        return trial
-
-    def _run(self, trial: Trial) -> Expected:
-        began, ended = time.monotonic(), trial.start().wait()
-        assert ended.code in trial.command.fine, f"{trial.command.name}: {ended}"
-        seconds = time.monotonic() - began
-        size = sum(file.stat().st_blocks * 512 for file in trial.directory.rglob("*") if file.is_file())
-        outcome = Expected(contents(trial.directory), seconds, size)
-        trial.remove()
-        return outcome
-
-
 @dataclass(frozen=True)
 class Trial:
     """A command in a new directory, and its expected outcome."""
@@ -195,6 +151,48 @@ class Trial:
         left = [path for path in self.directory.rglob("*") if LEFT.fullmatch(path.name) and not _is_link(path)]
         left += [path for path in (self.directory / "tmp").iterdir() if not path.name.startswith(NOT_OURS)]
         return f"{len(left)} leftovers, {left[0].relative_to(self.directory)}" if left else ""
+
+
+class Bench:
+    """A directory with the inputs of commands, and their outcomes without faults, each made on first use."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch, self._number = scratch, 0
+        self._expected: dict[str, Expected] = {}
+
+    @cached_property
+    def inputs(self) -> Path:
+        """Directory of the files that commands read."""
+        made = self.scratch / "inputs"
+        made.mkdir(parents=True)
+        (made / "keys.toml").write_text(SWEEP)
+        for name in ("logs", "fit", "audit"):
+            command = COMMANDS[name]
+            ended = Process(command.arguments, made, {"REACHCOST_CACHE": str(self.scratch / "kept")}).wait()
+            assert ended.code in command.fine, f"{command.name}: {ended}"
+        return made
+
+    def new(self, command: Command) -> Trial:
+        """A new directory for a command."""
+        if command.name not in self._expected:
+            self._expected[command.name] = self._run(self._trial(command, Expected({}, 0.0, 0)))
+        return self._trial(command, self._expected[command.name])
+
+    def _trial(self, command: Command, expected: Expected) -> Trial:
+        assert self.inputs.exists()
+        self._number += 1
+        trial = Trial(command, self.scratch / f"{command.name}-{self._number}", expected)
+        trial.prepare()
+        return trial
+
+    def _run(self, trial: Trial) -> Expected:
+        began, ended = time.monotonic(), trial.start().wait()
+        assert ended.code in trial.command.fine, f"{trial.command.name}: {ended}"
+        seconds = time.monotonic() - began
+        size = sum(file.stat().st_blocks * 512 for file in trial.directory.rglob("*") if file.is_file())
+        outcome = Expected(contents(trial.directory), seconds, size)
+        trial.remove()
+        return outcome
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ If no checksum covers a file (files of other programs, and files that people edi
 can be used: finite, of the right shape, and read to their end without another exception.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -156,7 +154,7 @@ ANOTHER = "replaced by another format"
 def mutate(data: bytes, others: Sequence[bytes], rng: Generator) -> tuple[str, bytes]:
     """Damage some bytes: the kind of damage, and the damaged bytes."""
     if rng.random() < 0.02:
-        return ANOTHER, others[rng.integers(len(others))]
+        return ANOTHER, others[int(rng.integers(len(others)))]
     if not data:
         return "extended", rng.bytes(100)
     weights = np.array([weight for _, weight in MUTATIONS.values()])

@@ -4,8 +4,6 @@ A canary file shows that code ran. After the traps come odd values with valid ch
 atheris generates for the parsers (`parsers.py`).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

@@ -4,8 +4,6 @@ Every other attempt starts with the interpreter, as from a shell, and half of th
 second. The others are forks, interrupted after a share of their running time.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

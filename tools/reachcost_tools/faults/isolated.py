@@ -1,7 +1,5 @@
 """Work in a separate process, which may hang, crash or fill memory without harm to its caller."""
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import os

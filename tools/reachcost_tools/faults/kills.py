@@ -1,7 +1,5 @@
 """SIGKILL of commands and workers, wrong clocks, several drivers at once: each ends with the undisturbed bytes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

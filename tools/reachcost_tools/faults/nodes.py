@@ -1,7 +1,5 @@
 """SIGKILL of workers, nodes and the driver while a study is computed on a Ray cluster of this machine."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

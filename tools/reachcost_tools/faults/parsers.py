@@ -1,7 +1,5 @@
 """The parsers under atheris, which generates inputs that reach new lines of them. Needs the extra `faults`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Most are forks of a process that has imported everything, so that faults happen during the work and not during imports.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -89,10 +87,10 @@ class Process:
             command, quiet = [sys.executable, *options, "-c", COMMAND, *arguments], subprocess.DEVNULL
             settings: Any = {"cwd": directory, "env": {**os.environ, **more}, "preexec_fn": prepare}
             with self._errors.open("wb") as errors:
-                self._started = subprocess.Popen(
+                started: Any = subprocess.Popen(
                     command, stdin=quiet, stdout=quiet, stderr=errors, start_new_session=True, **settings
                 )
-            self.pid = self._started.pid
+            self._started, self.pid = started, started.pid
             return
         for name in IMPORTED:
             import_module(name)

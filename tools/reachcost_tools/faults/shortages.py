@@ -3,8 +3,6 @@
 If no file system can be mounted, a limit on the size of files replaces the full disk.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """Hostile files, each with the function that reads it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Control and ranking on TwoRoom: success and ranks by cost, by world model, by part of the latent and by layout."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

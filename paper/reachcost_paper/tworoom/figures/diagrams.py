@@ -1,9 +1,8 @@
 """Data flow of the method, the controller and the audit of the paper, with the sizes of TwoRoom."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -31,7 +30,7 @@ class Box:
     height: float
     kind: str = DATA
 
-    def towards(self, other: Box) -> tuple[tuple[float, float], tuple[float, float]]:
+    def towards(self, other: Self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Start and end of an arrow to the other box: vertical if one box is above the other."""
         left = max(self.x - self.width / 2, other.x - other.width / 2)
         right = min(self.x + self.width / 2, other.x + other.width / 2)

@@ -1,7 +1,5 @@
 """Logged times of recorded pairs: their correlation with true distances, and their range."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Arc

@@ -1,7 +1,5 @@
 """The rooms of TwoRoom from above, and an episode in them and in latent space."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle

@@ -1,7 +1,5 @@
 """A format that reachcost reads: how to write a small example, and a digest of all that reading it gives."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Formats of logs, and of their cached latents."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

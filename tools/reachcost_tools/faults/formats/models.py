@@ -1,7 +1,5 @@
 """Formats of heads, world models, public checkpoints, and the state of a training."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Formats of runs, audits, scenes, tables, sweeps, and evaluation sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
