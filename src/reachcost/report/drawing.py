@@ -12,7 +12,7 @@ import torch
 
 from reachcost.audits.audit import Audit
 from reachcost.costs.checks import score
-from reachcost.costs.latent import ORACLE, RAW, LatentMSE, true_distance, unit_of
+from reachcost.costs.latent import ORACLE, RAW, LatentMSE, unit_of
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
 from reachcost.costs.tabular import cost_fields
 from reachcost.data.evaluation import EvaluationSet
@@ -262,16 +262,10 @@ def _add_neighbours(scene: Scene, parts: SceneParts) -> Scene:
 def _neighbourhoods(latents: Latents, costs: Mapping[str, TerminalCost], task: Task | None) -> list[Neighbourhood]:
     """Some logged goals with the states that each cost puts nearest, among earlier states of the goals' episodes.
 
-    Their true distance is the oracle distance if there is one, else the number of steps of the fastest logged path.
+    The distance of a state is the number of steps of the fastest logged path.
     """
-    logs = latents.logs
-    pools = logged_pools(latents, np.arange(min(LOGGED_EPISODES, len(logs))), NEIGHBOUR_GOALS, CANDIDATES)
-    truth, unit = pools.fastest.astype(float), "logged steps"
-    if task is not None and task.offers("distance") and "state" in logs.columns:
-        states, goals = (np.asarray(logs.columns["state"])[rows] for rows in (pools.candidates, pools.goals))
-        goals = np.repeat(goals, CANDIDATES, axis=0)
-        truth = np.asarray(task.distance(states.reshape(goals.shape), goals), float).reshape(pools.candidates.shape)
-        unit = true_distance(task)
+    episodes = np.arange(min(LOGGED_EPISODES, len(latents.logs)))
+    pools = logged_pools(latents, episodes, NEIGHBOUR_GOALS, CANDIDATES)
     candidates, ends = (latents.values[torch.from_numpy(rows)] for rows in (pools.candidates, pools.goals))
     order = {
         name: score(name, cost, candidates, ends, pools.goals).argsort(dim=1, stable=True)[:, :NEAREST].numpy()
@@ -281,10 +275,10 @@ def _neighbourhoods(latents: Latents, costs: Mapping[str, TerminalCost], task: T
     def nearest(goal: int) -> Iterator[Neighbours]:
         for name, rows in order.items():
             frames = _frames(latents, pools.candidates[goal][rows[goal]], task)
-            yield Neighbours(name, frames, tuple(map(_rounded, truth[goal][rows[goal]])))
+            yield Neighbours(name, frames, tuple(pools.fastest[goal][rows[goal]].astype(float).tolist()))
 
     return [
-        Neighbourhood(_frames(latents, np.array([row]), task)[0], unit, CANDIDATES, tuple(nearest(goal)))
+        Neighbourhood(_frames(latents, np.array([row]), task)[0], "logged steps", CANDIDATES, tuple(nearest(goal)))
         for goal, row in enumerate(pools.goals)
     ]
 

@@ -15,6 +15,7 @@ from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.json_files import read_as
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
+from reachcost.results.records import Run
 from reachcost.results.stats import Ranking
 from reachcost.results.tables import ResultTable
 
@@ -39,15 +40,6 @@ class Loop:
     """Name of the evaluation set, if known."""
     protocol: str = ""
     """Episodes, planner, seed and budget: only loops of one protocol compare."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run on disk."""
-
-    name: str
-    kind: str
-    manifest: Mapping[str, Any]
 
 
 def _at(*path: str) -> Any:
@@ -105,7 +97,7 @@ class Material:
     tables: tuple[ResultTable, ...] = ()
     heads: dict[str, Training] = field(default_factory=dict)
     scenes: tuple[Scene, ...] = ()
-    records: tuple[Record, ...] = ()
+    records: tuple[Run, ...] = ()
     commands: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     """Sentences about everything else that is not shown."""

@@ -1,4 +1,4 @@
-"""Pages of HTML made from Jinja2 templates. Every value is escaped, and hidden characters are shown."""
+"""Renders HTML pages from Jinja2 templates. Every value is escaped, and hidden characters are shown."""
 
 from __future__ import annotations
 
@@ -65,29 +65,19 @@ def plain(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """The templates of the package, with the filters for numbers."""
+    """The templates of the package, with the filters for numbers; values are escaped and show hidden characters."""
     found = Environment(
         loader=PackageLoader("reachcost", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_printed,
+        finalize=lambda value: value if isinstance(value, Markup) else escape_hidden(value),
     )
-    found.filters |= {
-        "interval": interval,
-        "number": number,
-        "percent": lambda value: f"{value:.2f}%",
-        "plain": plain,
-        "share": share,
-        "share_interval": share_interval,
-    }
+    for kind in (interval, number, plain, share, share_interval):
+        found.filters[kind.__name__] = kind
+    found.filters["percent"] = lambda value: f"{value:.2f}%"
     return found
-
-
-def _printed(value: object) -> object:
-    """What a template prints for a value, before it is escaped."""
-    return value if isinstance(value, Markup) else escape_hidden(value)
 
 
 def render(
@@ -117,18 +107,8 @@ def render(
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         f"connect-src {source}; base-uri 'none'; form-action 'none'"
     )
-    return (
-        environment()
-        .get_template(template)
-        .render(
-            title=title,
-            policy=policy,
-            style=Markup(style),
-            script=Markup(script),
-            data=embedded_json(data),
-            **context,
-        )
-    )
+    page = {"title": title, "policy": policy, "style": Markup(style), "script": Markup(script)}
+    return environment().get_template(template).render(**page, data=embedded_json(data), **context)
 
 
 def embedded_json(data: object) -> Markup:

@@ -17,7 +17,7 @@ from reachcost.core.json_files import parse_json, read_record
 from reachcost.errors import ReachcostError
 from reachcost.experiments.registry import all_tables
 from reachcost.heads.storage import FORMAT as HEAD
-from reachcost.report.material import Loop, Material, Record, Training, numbered
+from reachcost.report.material import Loop, Material, Training, numbered
 from reachcost.report.scene import FORMAT as SCENE
 from reachcost.report.scene import read_scene, scene_file
 from reachcost.results.pack import find_pack
@@ -87,7 +87,7 @@ def read_runs(runs: Sequence[Run]) -> Material:
         ranks={_cost(run): _column(run, "rank") for run in ranked},
         unranked=(others,) if len(ranked) < len(kinds["ranks"]) else (),
         heads=numbered((run.path.name, _training(_document(run, "config.json"), run.path)) for run in kinds["head"]),
-        records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
+        records=tuple(runs),
         left_out=tuple(left_out),
     )
 

@@ -1,10 +1,12 @@
-"""Estimates of how long runs take, from recorded runs like them."""
+"""Estimates of how long runs take, from recorded runs of the same size."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
+from operator import ne
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,8 +16,6 @@ from reachcost.results.records import as_json, differences, read_run, run_paths
 
 NAMES = ("model", "cost", "evaluation_set")
 """Settings that do not change the amount of work: runs that differ there are comparable."""
-Seconds = dict[tuple[Any, ...], list[float]]
-"""Seconds of runs, by their `NAMES`."""
 
 
 class Durations:
@@ -26,7 +26,7 @@ class Durations:
         self._recorded = cache(self._read)
 
     def of(self, run: str, config: Mapping[str, Any]) -> float | None:
-        """Return the median seconds of the most similar recorded runs, or None if none is comparable.
+        """Median seconds of the most similar recorded runs, or None if none is comparable.
 
         Comparable runs have the same study, kind and settings, except for seeds, fingerprints and `NAMES`.
 
@@ -35,31 +35,30 @@ class Durations:
             config: The configuration of the run.
         """
         names, sizes = _split(config)
-        by_distance: dict[int, list[float]] = {}
+        by_distance: dict[int, list[float]] = defaultdict(list)
         for settings, runs in self._recorded(run.rpartition("/")[0]):
             if all(_identifies(where) for where, _, _ in differences(settings, sizes)):
-                for others, seconds in runs.items():
-                    apart = sum(one != other for one, other in zip(names, others, strict=True))
-                    by_distance.setdefault(apart, []).extend(seconds)
+                for others, seconds in runs:
+                    by_distance[sum(map(ne, names, others))].append(seconds)
         return median(by_distance[min(by_distance)]) if by_distance else None
 
-    def _read(self, kind: str) -> list[tuple[dict[str, Any], Seconds]]:
-        """Return the distinct settings of recorded runs, with the seconds of these runs."""
-        found: dict[str, tuple[dict[str, Any], Seconds]] = {}
+    def _read(self, kind: str) -> list[tuple[dict[str, Any], list[tuple[list[Any], float]]]]:
+        """The distinct settings of recorded runs of a kind, with the `NAMES` and seconds of these runs."""
+        found: dict[str, tuple[dict[str, Any], list[tuple[list[Any], float]]]] = {}
         for path in (path for out in self._outs for path in run_paths(out / "runs" / kind)):
             try:
                 manifest = read_run(path).manifest
-            except ReachcostError:  # whoever uses it will report that
+            except ReachcostError:  # the command that uses the run will report that
                 continue
             names, sizes = _split(manifest["config"])
-            _, seconds = found.setdefault(json.dumps(sizes, sort_keys=True), (sizes, {}))
-            seconds.setdefault(names, []).append(manifest["elapsed_seconds"])
+            _, runs = found.setdefault(json.dumps(sizes, sort_keys=True), (sizes, []))
+            runs.append((names, manifest["elapsed_seconds"]))
         return [*found.values()]
 
 
-def _split(config: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the `NAMES` of a configuration, and the settings that determine the amount of work."""
-    names = tuple(as_json(config.get(name)) for name in NAMES)
+def _split(config: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The `NAMES` of a configuration, and the settings that determine the amount of work."""
+    names = [as_json(config.get(name)) for name in NAMES]
     return names, {key: value for key, value in config.items() if key not in NAMES and not _identifies(key)}
 
 

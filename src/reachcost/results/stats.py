@@ -1,7 +1,4 @@
-"""Statistics of runs: how costs rank candidates, intervals, and tests. Candidates never count as independent trials.
-
-All intervals are 95 % intervals unless `level` says otherwise.
-"""
+"""Statistics of runs: how costs rank candidates, 95 % intervals, and tests. Trials are episodes, not candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ ANALYSIS_SEED = 20260726
 RESAMPLES = 100_000
 LEVEL = 0.95
 KEPT_DRAWS = 50_000_000
-"""Maximum number of bytes of draws that are kept for the next values of the same shape."""
+"""Maximum number of counts of resamples that are cached for the next values of the same shape."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, t
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Return the rank of each number in its row [..., S], from 1; equal numbers share their mean rank.
+    """Rank of each number in its row [..., S], from 1; equal numbers share their mean rank.
 
     >>> ranks(np.array([7.0, 5.0, 7.0, 9.0]))
     array([2.5, 1. , 2.5, 4. ])
@@ -81,9 +78,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def rank_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest rank of each number in its row [..., S], by any order of equal numbers.
-
-    `scipy.stats.rankdata` returns the same, but takes half as long to import as torch.
+    """Lowest and highest rank of each number in its row [..., S], as `scipy.stats.rankdata`, which imports slowly.
 
     >>> rank_bounds(np.array([7, 5, 7, 9]))
     (array([2, 1, 2, 4]), array([3, 1, 3, 4]))
@@ -101,7 +96,7 @@ def rank_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the Pearson correlation of each row of [N, S] with its counterpart: [N]; 0 if one of them is constant."""
+    """Pearson correlation of each row of [N, S] with its counterpart: [N]; 0 if one of them is constant."""
     left = left - left.mean(1, keepdims=True)
     right = right - right.mean(1, keepdims=True)
     norm = np.sqrt((left**2).sum(1) * (right**2).sum(1))
@@ -112,25 +107,19 @@ def _require_scores(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray) ->
     if diagnostic.ndim != 2 or diagnostic.shape[1] < 2:
         raise ReachcostError(f"the diagnostic cost has shape {diagnostic.shape}: give [episodes, candidates >= 2]")
     if (np.isnan(diagnostic) | np.isneginf(diagnostic)).any():
-        raise ReachcostError(
-            "the diagnostic cost is not a number somewhere: return numbers, or infinity where there is no path"
-        )
+        raise ReachcostError("the diagnostic cost is NaN or -inf somewhere: return numbers, or inf without a path")
     for name, cost in scores.items():
         if cost.shape != diagnostic.shape:
-            raise ReachcostError(
-                f"cost {name!r} has shape {cost.shape} but the diagnostic cost has {diagnostic.shape}: "
-                "score the same pool with both"
-            )
+            shapes = f"has shape {cost.shape} but the diagnostic cost has {diagnostic.shape}"
+            raise ReachcostError(f"cost {name!r} {shapes}: score the same pool with both")
         if not np.isfinite(cost).all():
             episode, candidate = np.argwhere(~np.isfinite(cost))[0]
-            raise ReachcostError(
-                f"cost {name!r} of candidate {candidate} in episode {episode} is {cost[episode, candidate]}: "
-                "a cost must be finite to be ranked"
-            )
+            where = f"candidate {candidate} in episode {episode} is {cost[episode, candidate]}"
+            raise ReachcostError(f"cost {name!r} of {where}: return finite costs")
 
 
 def mean_std(values: np.ndarray) -> tuple[float, float]:
-    """Return mean and sample standard deviation (n - 1) over seeds; NaN for the deviation of a single one.
+    """Mean and sample standard deviation (n - 1) over seeds; NaN for the deviation of a single one.
 
     >>> mean_std(np.array([1.0, 2.0, 3.0]))
     (2.0, 1.0)
@@ -140,20 +129,16 @@ def mean_std(values: np.ndarray) -> tuple[float, float]:
 
 
 def paired_bootstrap(values: np.ndarray, *, resamples: int = RESAMPLES) -> np.ndarray:
-    """Return the interval of the mean over episodes, resampled with replacement: values [E, ...] -> [2, ...].
-
-    The trailing columns of an episode stay together, so that differences of columns are paired.
-    """
+    """Interval of the mean over episodes, whose columns stay together: values [E, ...] -> [2, ...]."""
     return hierarchical_bootstrap(np.asarray(values)[None], resamples=resamples)
 
 
 def hierarchical_bootstrap(
     values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, shared: bool = False
 ) -> np.ndarray:
-    """Return the interval of the mean when seeds are resampled, then episodes inside each: [K, E, ...] -> [2, ...].
+    """Interval of the mean when seeds are resampled, then episodes of each seed: [K, E, ...] -> [2, ...].
 
-    With `shared`, all seeds met the same episodes, which are resampled once for all of them: repeating an episode
-    under more seeds then adds no certainty about other episodes.
+    With `shared`, all seeds ran the same episodes, which are resampled once for all seeds.
 
     >>> constant = np.ones((3, 120, 2))
     >>> hierarchical_bootstrap(constant, resamples=100).shape
@@ -173,7 +158,7 @@ def _percentiles(resampled: np.ndarray, level: float) -> np.ndarray:
 
 
 def _draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> Iterator[np.ndarray]:
-    """Yield how often each resample drew each value: counts [2000, K * E], and so on."""
+    """How often each resample contains each value: counts [2000, K * E] of some resamples at a time."""
     rng = generator(seed, "bootstrap")
     for start in range(0, resamples, 2000):
         size = min(2000, resamples - start)
@@ -187,22 +172,19 @@ def _draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -
 
 @lru_cache(maxsize=4)
 def _kept_draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> list[np.ndarray]:
-    """Keep draws for all values of one shape: a table would spend most of its time on drawing them again."""
     return [*_draws(seeds, episodes, resamples, seed, shared)]
 
 
 def clustered_mean(values: np.ndarray, clusters: np.ndarray, *, level: float = LEVEL) -> tuple[float, float]:
-    """Return the interval of the mean of values [N] when clusters [N] of them (episodes) are resampled.
+    """Interval of the mean of values [N] when clusters [N] of them (episodes) are resampled.
 
     >>> low, high = clustered_mean(np.arange(100.0), np.arange(100) // 2)
     >>> low < 49.5 < high
     True
     """
     columns = np.stack([values, np.ones(len(values))], axis=1)
-    low, high = cluster_bootstrap(
-        columns, clusters, lambda sums: sums[:, 0] / sums[:, 1], resamples=10_000, level=level
-    )
-    return float(low), float(high)
+    bounds = cluster_bootstrap(columns, clusters, lambda sums: sums[:, 0] / sums[:, 1], resamples=10_000, level=level)
+    return float(bounds[0]), float(bounds[1])
 
 
 def cluster_bootstrap(
@@ -213,19 +195,14 @@ def cluster_bootstrap(
     resamples: int = 2000,
     level: float = LEVEL,
 ) -> np.ndarray:
-    """Return the interval of a statistic of column sums when clusters of rows (episodes) are resampled: [2, ...].
+    """Interval of a statistic of column sums when clusters of rows (episodes) are resampled: [2, ...].
 
     Args:
         columns: Columns to sum, rows [N, K].
         clusters: The cluster of each row [N].
         statistic: Maps sums [resamples, K] to [resamples, ...].
-        resamples: Number of resamples, each of as many clusters as there are.
+        resamples: Number of resamples, each with the original number of clusters.
         level: Level of the interval.
-
-    >>> columns = np.stack([np.arange(100.0), np.ones(100)], axis=1)
-    >>> low, high = cluster_bootstrap(columns, np.arange(100) // 2, lambda sums: sums[:, 0] / sums[:, 1])
-    >>> bool(low < 49.5 < high)
-    True
     """
     cluster = np.unique(clusters, return_inverse=True)[1]
     sums = np.stack([np.bincount(cluster, weights=column) for column in np.asarray(columns, float).T], axis=1)
@@ -234,7 +211,7 @@ def cluster_bootstrap(
 
 
 def _clusters(count: int, resamples: int) -> np.ndarray:
-    """Return how often each resample drew each cluster [resamples, count]."""
+    """How often each resample contains each cluster [resamples, count]."""
     rng = generator(ANALYSIS_SEED, "cluster-bootstrap")
     counts = rng.multinomial(count, np.full(count, 1 / count), resamples)
     return counts.astype(np.min_scalar_type(counts.max()))
@@ -244,7 +221,7 @@ _kept_clusters = lru_cache(maxsize=4)(_clusters)
 
 
 def sign_flip_test(differences: np.ndarray) -> float:
-    """Return the exact two-sided paired sign-flip p-value over K differences.
+    """Exact two-sided paired sign-flip p-value over K differences.
 
     >>> sign_flip_test(np.array([69.17, 71.67, 76.67]))
     0.25
@@ -257,7 +234,7 @@ def sign_flip_test(differences: np.ndarray) -> float:
 
 
 def wilson(successes: float, trials: int) -> tuple[float, float]:
-    """Return the Wilson score interval of a proportion; `successes` may be a mean over several raters.
+    """Wilson score interval of a proportion; `successes` may be a mean over several seeds.
 
     >>> [round(bound, 3) for bound in wilson(0, 100)]
     [0.0, 0.037]
@@ -271,10 +248,10 @@ def wilson(successes: float, trials: int) -> tuple[float, float]:
 
 
 def newcombe(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
-    """Return the interval of the change of a proportion between outcomes [E] and [E] of the same episodes.
+    """Interval of the change of a proportion between outcomes [E] and [E] of the same episodes.
 
-    Outcomes are bool, or shares of raters. Newcombe's method 10 (1998): Wilson intervals of both, joined by their
-    correlation. Unlike a bootstrap, it does not become certain when few episodes all change alike.
+    Outcomes are bool, or shares of seeds. Newcombe's method 10 (1998) joins Wilson intervals of both by their
+    correlation. Unlike a bootstrap, its width does not become zero if all episodes change alike.
 
     >>> [round(bound, 2) for bound in newcombe(np.array([False, False]), np.array([True, True]))]
     [0.07, 1.0]
