@@ -118,6 +118,15 @@ class Run:
     """The pack that holds its rows and files. Without one they are in the directory `path`."""
 
     @property
+    def remedy(self) -> str:
+        """What to do about damage."""
+        return REMEDY if self.pack else "remove that directory and run the command again"
+
+    def damaged(self, what: str) -> ReachcostError:
+        """An error that reports damage."""
+        return ReachcostError(f"the record in {self.path} is damaged: {what}: {self.remedy}")
+
+    @property
     def sha256(self) -> dict[str, str]:
         """sha256 of every file of the run, including artefacts, by name."""
         return {**self.manifest["files"], **self.manifest["artefacts"]}
@@ -127,15 +136,14 @@ class Run:
         self.require_intact()
         table = self.pack.rows(name_of(self.path)) if self.pack else read_parquet(self.path / ROWS)
         if len(table) != self.manifest["rows"]:
-            raise ReachcostError(_damaged(self, f"it has {len(table)} rows, its manifest says otherwise"))
+            raise self.damaged(f"it has {len(table)} rows, its manifest says otherwise")
         return table
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns of the rows."""
-        return (
-            [*self.pack.entry(name_of(self.path))["columns"]] if self.pack else pq.read_schema(self.path / ROWS).names
-        )
+        entry = self.pack.entry(name_of(self.path)) if self.pack else None
+        return [*entry["columns"]] if entry else pq.read_schema(self.path / ROWS).names
 
     def text(self, name: str) -> str:
         """A text file of the run, which must be the one that the manifest describes."""
@@ -153,9 +161,9 @@ class Run:
             try:
                 found = sha256_of(self.path / name)
             except OSError as error:
-                raise ReachcostError(_damaged(self, f"{name} cannot be read ({error.strerror})")) from error
+                raise self.damaged(f"{name} cannot be read ({error.strerror})") from error
             if found != expected:
-                raise ReachcostError(_damaged(self, f"{name} is not the file its manifest describes"))
+                raise self.damaged(f"{name} is not the file its manifest describes")
 
     def complete(self, compute: Compute) -> Run:
         """Compute missing artefacts again, by the computation that made the run; they must have the same bytes.
@@ -286,21 +294,20 @@ def read_run(path: Path) -> Run:
         if isinstance(error, ReachcostError):
             raise
         reason = error.strerror if isinstance(error, OSError) else f"it is not valid JSON: {error}"
-        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json cannot be read ({reason})")) from error
+        raise Run(path, {}).damaged(f"manifest.json cannot be read ({reason})") from error
     run = Run(path, manifest, pack)
-    known = read_as(_Manifest, manifest, f"the record in {path} is damaged: manifest.json", _remedy(run))
+    known = read_as(_Manifest, manifest, f"the record in {path} is damaged: manifest.json", run.remedy)
     if ROWS not in known.files:
-        raise ReachcostError(_damaged(run, f"manifest.json names no {ROWS}"))
+        raise run.damaged(f"manifest.json names no {ROWS}")
     return run
 
 
 def require_intact_runs(out: Path) -> None:
     """Check every recorded run below `out`, before anything is computed or written."""
-    without_manifest = {
-        file.parent for file in (out / "runs").rglob(ROWS) if not PARTIAL_NAME.fullmatch(file.parent.name)
-    }
-    for path in sorted({*run_paths(out / "runs"), *without_manifest}):
-        read_run(path).require_intact()
+    with_rows = {file.parent for file in (out / "runs").rglob(ROWS)}  # those without a manifest, too
+    for path in sorted({*run_paths(out / "runs"), *with_rows}):
+        if not PARTIAL_NAME.fullmatch(path.name):
+            read_run(path).require_intact()
 
 
 def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:
@@ -311,7 +318,7 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     table = run.table()
     flat = {field.name for field in table.schema if not pa.types.is_nested(field.type)}
     if missing := [name for name in (*keys, *values) if name not in flat]:
-        raise ReachcostError(_damaged(run, f"its rows have no column {', '.join(missing)}"))
+        raise run.damaged(f"its rows have no column {', '.join(missing)}")
     places = {key: place for place, key in enumerate(product(*keys.values()))}
     found = [*zip(*(table[name].to_pylist() for name in keys), strict=True)]
     counts = Counter(found)
@@ -322,7 +329,7 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     ):
         if wrong:
             named = ", ".join(f"{name} {value}" for name, value in zip(keys, wrong[0], strict=True))
-            raise ReachcostError(_damaged(run, f"{len(wrong)} rows are {problem}, the first is {named}"))
+            raise run.damaged(f"{len(wrong)} rows are {problem}, the first is {named}")
     position = np.array([places[key] for key in found])
     ordered = {name: np.empty(len(table)) for name in values}
     for name, column in ordered.items():
@@ -334,10 +341,10 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
     try:
         column = table[name].to_numpy().astype(np.float64)
     except (ValueError, TypeError) as error:
-        raise ReachcostError(_damaged(run, f"its column {name} holds no numbers ({error})")) from error
+        raise run.damaged(f"its column {name} holds no numbers ({error})") from error
     if not np.isfinite(column).all():
         row = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise ReachcostError(_damaged(run, f"row {row} has a malformed {name} ({column[row]})"))
+        raise run.damaged(f"row {row} has a malformed {name} ({column[row]})")
     return column
 
 
@@ -352,10 +359,11 @@ def as_json(value: Any) -> Any:
 
 def require_config(run: Run, config: Mapping[str, Any]) -> None:
     """Stop if a run was made by another configuration."""
-    for where, recorded, now in differences(run.manifest["config"], config):
+    for where, *both in differences(run.manifest["config"], config):
+        recorded, now = (json.dumps(value)[:120] for value in both)
         raise ReachcostError(
-            f"{run.path} holds a run of another configuration ({where} is {_short(recorded)} there and {_short(now)} "
-            f"here): choose another --out, or {DROP if run.pack else 'remove that directory'}"
+            f"{run.path} holds a run of another configuration ({where} is {recorded} there and {now} here): choose "
+            f"another --out, or {DROP if run.pack else 'remove that directory'}"
         )
 
 
@@ -373,20 +381,6 @@ def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str,
 
 
 def _defaults(settings: Any) -> dict[str, Any]:
-    """Defaults of a dataclass, by field: what a run had before the field was added."""
+    """Defaults of a dataclass, by field: the values of runs that were recorded before the field was added."""
     made = {one.name: one.default_factory() for one in fields(settings) if one.default_factory is not MISSING}
-    found = {one.name: one.default for one in fields(settings) if one.default is not MISSING}
-    return as_json({**found, **made})
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
-
-
-def _damaged(run: Run, what: str) -> str:
-    return f"the record in {run.path} is damaged: {what}: {_remedy(run)}"
-
-
-def _remedy(run: Run) -> str:
-    return REMEDY if run.pack else "remove that directory and run the command again"
+    return as_json({**{one.name: one.default for one in fields(settings) if one.default is not MISSING}, **made})

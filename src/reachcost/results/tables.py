@@ -29,24 +29,12 @@ METRICS = {
     "final_geo": ("final geo", 2),
     "rho_logged": ("ρ logged", 4),
     "validation_rmse": ("validation RMSE", 2),
-    "rows": ("rows", 0),
-    "row_overlap": ("row overlap", 0),
-    "episode_overlap": ("episode overlap", 0),
     "rho_euclid": ("ρ_euclid", 3),
     "selected": ("selected", 2),
     "p_value": ("p", 2),
-    "rmse": ("RMSE", 3),
-    "r2": ("R²", 5),
-    "mse_share": ("MSE share %", 2),
-    "gradient_share": ("gradient share %", 2),
-    "swap_steps": ("swap steps", 2),
-    "swap_percent": ("swap %", 1),
-    "pairs": ("pairs %", 1),
-    "pearson": ("Pearson", 3),
     "spearman": ("Spearman", 3),
-    "agreement": ("agreement", 3),
 }
-"""Heading and digits of metrics; a study adds its own."""
+"""Heading and digits of metrics; a study adds others."""
 WIDTH = 80
 """Columns of a terminal."""
 Bounds = Annotated[Sequence[float], Field(min_length=2, max_length=2)]
