@@ -21,7 +21,6 @@ from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.oracle import OraclePairs, covered_latents, covered_rows, near_bottleneck, pair_groups
-from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -114,17 +113,6 @@ def test_label_quality_by_band_and_group() -> None:
         label_quality(gaps, distances, {"across the wall": one_door}, np.arange(1200))
 
 
-def test_repeated_rows_of_an_episode_do_not_narrow_the_interval() -> None:
-    values = np.random.default_rng(0).normal(size=50)
-    once = np.stack([values, np.ones(50)], axis=1)
-
-    def mean(sums: np.ndarray) -> np.ndarray:
-        return sums[:, 0] / sums[:, 1]
-
-    ten_times = cluster_bootstrap(np.repeat(once, 10, axis=0), np.repeat(np.arange(50), 10), mean)
-    assert ten_times == pytest.approx(cluster_bootstrap(once, np.arange(50), mean))
-
-
 def test_places_away_from_the_logs_are_uncovered() -> None:
     logged, inside = (torch.rand(count, 2, generator=torch.Generator().manual_seed(count)) for count in (5000, 200))
     outside = inside + 3
@@ -171,9 +159,8 @@ def test_consecutive_kept_rows_stay_one_episode(lengths: list[int], data: st.Dat
 
 @pytest.mark.parametrize("rows", [[], [3, 2], [1, 1], [-1, 2], [5]])
 def test_rows_that_cannot_be_kept_are_refused(rows: list[int]) -> None:
-    logs = Logs({"state": np.arange(5.0)[:, None]}, np.array([5]))
     with pytest.raises(ReachcostError, match="0 to 4"):
-        logs.keep(np.array(rows, int))
+        Logs({"state": np.arange(5.0)[:, None]}, np.array([5])).keep(np.array(rows, int))
 
 
 def states_as_latents(task: TwoRoom, episodes: int) -> Latents:

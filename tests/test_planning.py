@@ -110,13 +110,6 @@ def test_tables_do_not_change_plans(task: TopoNav, model: ExactTopoNav, evaluati
     np.testing.assert_array_equal(direct.paths, run(task, model, costs, few).paths)
 
 
-def test_tables_hold_the_costs_of_a_head(model: ExactTopoNav, head: PairHead) -> None:
-    _, tables = tabulate(model, {"head": HeadCost(head)})
-    states, goals = torch.arange(40).reshape(2, 20, 1), torch.tensor([[3], [100]])
-    direct = HeadCost(head)(model.latents[states[..., 0]], model.latents[goals[:, 0]])
-    torch.testing.assert_close(tables["head"](states, goals), direct, rtol=1e-4, atol=1e-4)
-
-
 def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     runs = run(task, model, {"oracle": OracleGeodesic(model)}, evaluation.subset(slice(0, 5)))
     moved = np.abs(np.diff(runs.paths, axis=2)).sum(-1)
