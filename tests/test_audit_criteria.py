@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ import torch
 from reachcost.audits import criteria
 from reachcost.audits.criteria import _compared, _coverage, _larger_search, _shuffled, check_criteria
 from reachcost.audits.measurements import latent_runs
-from reachcost.audits.planner import audit_planner
 from reachcost.audits.subject import Subject
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
@@ -36,37 +35,36 @@ SEARCH = CategoricalCEM(candidates=16, iterations=2, elites=3)
 
 
 @pytest.fixture(scope="module")
-def cells(evaluation: EvaluationSet) -> EvaluationSet:
-    return replace(evaluation.spread(6), budget=20)
+def grid(task: TopoNav, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet) -> Subject:
+    """Latent distance on TopoNav."""
+    goals = replace(evaluation.spread(6), budget=20)
+    return Subject(model, latents, task=task, evaluation=goals, planner=SEARCH)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(criteria, "COVERAGE_PAIRS", 5_000)
+    monkeypatch.setattr(criteria, "LARGER", 4)
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_searches_of_both_sizes_run_without_injected_candidates(
-    task: TopoNav,
-    model: ExactTopoNav,
-    latents: Latents,
-    head: PairHead,
-    cells: EvaluationSet,
-    learned: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_searches_of_both_sizes_run_without_injected_candidates(grid: Subject, head: PairHead, learned: bool) -> None:
     """The injected route to the goal helped the small search alone."""
-    monkeypatch.setattr(criteria, "LARGER", 4)
+    task, goals = grid.require_place()
     cost = HeadCost(head) if learned else LatentMSE()
-    offered = RouteProposal(task, iterations=SEARCH.iterations, horizon=SEARCH.horizon)
-    parts = model, latents, cost, task, cells, SEARCH
-    injected = _larger_search(Subject(*parts, proposal=offered))
-    plain = _larger_search(Subject(*parts))
+    offered = RouteProposal(cast(TopoNav, task), iterations=SEARCH.iterations, horizon=SEARCH.horizon)
+    injected = _larger_search(replace(grid, cost=cost, proposal=offered))
+    plain = _larger_search(replace(grid, cost=cost))
     assert "all without injected candidates" in injected.evidence
     assert "injected" not in plain.evidence
     np.testing.assert_array_equal(injected.rows, plain.rows)
-    np.testing.assert_array_equal(injected.episodes, cells.spread(4).episodes)
-    before = 100 * control(task, model, {"raw": LatentMSE()}, cells.spread(4), SEARCH).success.mean()
+    np.testing.assert_array_equal(injected.episodes, goals.spread(4).episodes)
+    before = 100 * control(task, grid.model, {"raw": LatentMSE()}, goals.spread(4), SEARCH).success.mean()
     assert f"success: 16 x 2 {before:.0f} %," in injected.evidence
 
 
 class Weighted(LearnedHead):
-    """A head of one's own, which is not registered."""
+    """A custom head, which is not registered."""
 
     def __init__(self, latent_dim: int) -> None:
         super().__init__(latent_dim, 10.0)
@@ -77,44 +75,34 @@ class Weighted(LearnedHead):
 
 
 class Namesake(Weighted):
-    """Another one, by the name of a registered head."""
+    """A custom head with the name of a registered head."""
 
     kind = "pair"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("own", [Weighted, Namesake])
-def test_a_head_that_cannot_be_rebuilt_leaves_one_criterion_unknown(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, own: type[Weighted]
-) -> None:
-    pairs = TemporalPairs(latents, 200, validation=50, exclude=cells)
-    head = fit(pairs, Recipe(epochs=1), head=own(model.latent_dim))
-    audit = audit_planner(model, latents, HeadCost(head), task, cells.subset(slice(2)), SEARCH, criteria=True)
-    assert len(audit.stages) == 8
-    assert audit.criteria[2].outcome == "unknown"
-    assert "cannot be rebuilt" in audit.criteria[2].evidence
+@pytest.mark.parametrize("custom", [Weighted, Namesake])
+def test_a_head_that_cannot_be_rebuilt_leaves_one_criterion_unknown(grid: Subject, custom: type[Weighted]) -> None:
+    pairs = TemporalPairs(grid.latents, 200, validation=50, exclude=grid.evaluation)
+    head = fit(pairs, Recipe(epochs=1), head=custom(grid.model.latent_dim))
+    checked = _shuffled(replace(grid, cost=HeadCost(head)))
+    assert checked.outcome == "unknown"
+    assert "cannot be rebuilt" in checked.evidence
 
 
 @pytest.mark.parametrize("kept_out", [True, False])
 def test_the_shuffled_control_excludes_a_set_only_if_the_head_did(
-    task: TopoNav,
-    model: ExactTopoNav,
-    latents: Latents,
-    cells: EvaluationSet,
-    kept_out: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    grid: Subject, kept_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = Recipe(epochs=1, hidden=4)
-    pairs = TemporalPairs(latents, 200, validation=50, exclude=cells if kept_out else None)
-    drawn: list[Pairs] = []
+    pairs = TemporalPairs(grid.latents, 200, validation=50, exclude=grid.evaluation if kept_out else None)
+    sampled: list[Pairs] = []
 
     def remember(pairs: Pairs, *args: Any, **options: Any) -> LearnedHead:
-        drawn.append(pairs)
+        sampled.append(pairs)
         return fit(pairs, *args, **options)
 
     monkeypatch.setattr(criteria, "fit", remember)
-    _shuffled(Subject(model, latents, HeadCost(fit(pairs, recipe)), task, cells, SEARCH))
-    (control_pairs,) = drawn
+    _shuffled(replace(grid, cost=HeadCost(fit(pairs, Recipe(epochs=1, hidden=4)))))
+    (control_pairs,) = sampled
     assert ("exclusion" in control_pairs.record) == kept_out
     assert torch.equal(control_pairs.train.first, pairs.train.first)
     assert not torch.equal(control_pairs.train.gap, pairs.train.gap)
@@ -129,28 +117,25 @@ def test_outcomes_of_paired_differences(differences: list[float], outcome: str) 
 
 
 class Unlabelled(TwoRoom):
-    """TwoRoom that does not tell where its door is."""
+    """TwoRoom without `bottleneck`."""
 
     def offers(self, part: str) -> bool:
         return part != "bottleneck" and super().offers(part)
 
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
-        raise AssertionError("nobody may ask")
+        raise AssertionError("it must not be called")
 
 
 @pytest.mark.slow
-def test_a_bottleneck_is_found_for_a_task_without_one(
-    world: TwoRoom, lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(criteria, "COVERAGE_PAIRS", 5_000)
+def test_a_bottleneck_is_found_for_a_task_without_one(world: TwoRoom, lewm: JepaWorldModel) -> None:
     silent = Unlabelled()
     latents = encode_logs(lewm, silent.generate_logs(600))
     goals = silent.evaluation_set("high-distance").subset(np.arange(0, 100, 16))
     rows, lies = located_rows(latents, silent, goals, seed=0)
-    told = world.bottleneck(np.asarray(latents.logs.columns["state"])[rows])
-    assert (told[lies == NEAR] == NEAR).mean() > 0.8
-    assert (told[lies == NEAR] == FAR).mean() < 0.02
-    assert (told[lies == FAR] == FAR).mean() > 2 * (told[lies != FAR] == FAR).mean()
+    known = world.bottleneck(np.asarray(latents.logs.columns["state"])[rows])
+    assert (known[lies == NEAR] == NEAR).mean() > 0.8
+    assert (known[lies == NEAR] == FAR).mean() < 0.02
+    assert (known[lies == FAR] == FAR).mean() > 2 * (known[lies != FAR] == FAR).mean()
     kept = covered_latents(latents, "limited", silent, 500, goals, seed=0)
     assert kept.logs.rows == 500
     anywhere = covered_latents(latents, "random", silent, 7_000, goals, seed=0)  # no bottleneck is looked for
@@ -160,7 +145,7 @@ def test_a_bottleneck_is_found_for_a_task_without_one(
 
 
 class Line(TopoNav):
-    """Places 0 to 10 in a row, and a dead end beside it that leads nowhere."""
+    """Places 0 to 10 in a row, and a dead end next to it that leads nowhere."""
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         apart = np.abs(states - goals).sum(1).astype(float)
@@ -178,24 +163,17 @@ def test_places_on_most_paths_are_near() -> None:
     assert same.tolist() == [NEAR, NEAR]
 
 
-def test_the_coverage_criterion_is_decided_in_a_discrete_world_without_a_bottleneck(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(criteria, "COVERAGE_PAIRS", 5_000)
-    assert not task.offers("bottleneck")
-    assert _coverage(Subject(model, latents, LatentMSE(), task, cells, SEARCH)).outcome != "unknown"
+def test_the_coverage_criterion_is_decided_in_a_discrete_world_without_a_bottleneck(grid: Subject) -> None:
+    assert not grid.require_place()[0].offers("bottleneck")
+    assert _coverage(grid).outcome != "unknown"
 
 
-def test_nothing_is_refuted_if_latent_distance_succeeds(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Goals a step away need no repair: that costs are no better there says nothing about those that do."""
-    monkeypatch.setattr(criteria, "COVERAGE_PAIRS", 1_000)
-    moves = [np.full((len(cells), 1), action) for action in range(5)]
-    ends = [task.step(cells.starts, move) for move in moves]
-    moved = next(end for end in ends if (end != cells.starts).any())
-    near = replace(cells, goals=moved, budget=None)
-    subject = Subject(model, latents, LatentMSE(), task, near, SEARCH)
+def test_nothing_is_refuted_if_latent_distance_succeeds(grid: Subject) -> None:
+    """Goals one step away need no repair, so they say nothing about other goals."""
+    task, goals = grid.require_place()
+    ends = [task.step(goals.starts, np.full((len(goals), 1), action)) for action in range(5)]
+    moved = next(end for end in ends if (end != goals.starts).any())
+    subject = replace(grid, evaluation=replace(goals, goals=moved, budget=None))
     assert latent_runs(subject).success.all()
     found = check_criteria(subject)
     assert {criterion.outcome for criterion in found} <= {"undecided", "unknown"}

@@ -77,11 +77,11 @@ class Glide:
         return here.expand(-1, actions.shape[1], -1)
 
 
-def made(history: int, length: int = 1) -> rc.WorldModel:
+def glide(history: int, length: int = 1) -> rc.WorldModel:
     return rc.with_actions(Glide(history, length), Sliding().generate_logs(20), length, units="environment")
 
 
-def drawn(episodes: int = 24) -> rc.EvaluationSet:
+def some_goals(episodes: int = 24) -> rc.EvaluationSet:
     rng = np.random.default_rng(1)
     starts = np.concatenate([rng.uniform(-1, 1, (episodes, 2)), rng.uniform(-0.5, 0.5, (episodes, 2))], axis=1)
     goals = np.concatenate([rng.uniform(-1, 1, (episodes, 2)), np.zeros((episodes, 2))], axis=1)
@@ -99,7 +99,7 @@ def drawn(episodes: int = 24) -> rc.EvaluationSet:
 def test_a_second_frame_shows_the_velocity(length: int) -> None:
     planner = replace(PLANNER, horizon=PLANNER.horizon // length)
     rates = [
-        rc.control(Sliding(), made(history, length), {"raw": rc.LatentMSE()}, drawn(), planner).success.mean()
+        rc.control(Sliding(), glide(history, length), {"raw": rc.LatentMSE()}, some_goals(), planner).success.mean()
         for history in (1, 2)
     ]
     assert rates[0] < 0.3
@@ -107,7 +107,7 @@ def test_a_second_frame_shows_the_velocity(length: int) -> None:
 
 
 def test_the_context_grows_to_the_history() -> None:
-    task, goals, model = Sliding(), drawn(3), Glide(3, length=2)
+    task, goals, model = Sliding(), some_goals(3), Glide(3, length=2)
     planner = replace(PLANNER, horizon=2, iterations=1, blocks=None)  # two blocks of two steps between plans
     ready = rc.with_actions(model, task.generate_logs(20), 2, units="environment", clamp=False)
     runs = rc.control(task, ready, {"raw": rc.LatentMSE()}, goals, planner)
@@ -126,11 +126,11 @@ def test_the_context_grows_to_the_history() -> None:
 
 
 def test_an_episode_with_a_history_is_the_same_alone() -> None:
-    costs, goals = {"raw": rc.LatentMSE(), "far": lambda end, goal: -rc.LatentMSE()(end, goal)}, drawn(4)
+    costs, goals = {"raw": rc.LatentMSE(), "far": lambda end, goal: -rc.LatentMSE()(end, goal)}, some_goals(4)
     planner = replace(PLANNER, warm_start=True, keep_elites=4, bounds="logs")
-    whole = rc.control(Sliding(), made(2), costs, goals, planner)
+    whole = rc.control(Sliding(), glide(2), costs, goals, planner)
     for number, name in enumerate(costs):
-        alone = rc.control(Sliding(), made(2), {name: costs[name]}, goals.subset(slice(2, 3)), planner)
+        alone = rc.control(Sliding(), glide(2), {name: costs[name]}, goals.subset(slice(2, 3)), planner)
         np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, 2])
 
 
