@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.costs.tabular import cost_fields
+from reachcost.costs.tabular import CostMap
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting
@@ -34,7 +34,8 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     # Random streams belong to the episode, so it takes the same path here as among all others.
     proposal = RouteProposal(task)
     runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed, proposal=proposal)
-    fields, panels = cost_fields(task, model, costs, episode.goals), []
+    cells, panels = CostMap(task, model), []
+    fields = {name: cells.field(cost, episode.goals) for name, cost in costs.items()}
     titles = {"raw": "raw latent distance (squared latent difference)", "trm": "TRM (predicted steps)"}
     for number, (name, title) in enumerate(titles.items()):
         steps, reached = int(runs.steps[number, 0]), bool(runs.success[number, 0])

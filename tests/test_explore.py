@@ -23,7 +23,7 @@ import reachcost as rc
 from reachcost.cli import main
 from reachcost.commands.explore import default_models
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import cost_fields
+from reachcost.costs.tabular import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.explorer.engine import Cancelled, Engine, ModelWithCosts
 from reachcost.explorer.heads import knows_layouts, repaired_head
@@ -128,7 +128,7 @@ def test_maps_depend_on_cost_and_layout(rooms: Engine, world: rc.tasks.TwoRoom, 
     goal = np.array([ROOMS.goal], np.float32)
     for asked, there in ((ROOMS, world), (replace(ROOMS, layout={"door": 0.9}), moved)):
         told = rooms.field(asked)
-        expected = cost_fields(there, lewm, {"raw": rc.LatentMSE()}, goal)["raw"][0]
+        expected = CostMap(there, lewm).field(rc.LatentMSE(), goal)[0]
         np.testing.assert_allclose(array(told["field"]), expected, rtol=1e-6)
         assert told["handles"][0]["value"] == there.handles()[0].value
     truth = array(rooms.field(replace(ROOMS, cost="oracle"))["field"])

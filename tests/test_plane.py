@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.costs.tabular import cost_fields
+from reachcost.costs.tabular import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -29,7 +29,7 @@ def test_states_of_free_places_are_at_these_places(name: str) -> None:
 
 def test_a_field_is_the_cost_of_each_place(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
     goals = np.array([[40, 40], [180, 60]], np.float32)
-    found = cost_fields(world, lewm, {"raw": rc.LatentMSE()}, goals)["raw"]
+    found = CostMap(world, lewm).field(rc.LatentMSE(), goals)
     column, row = 5, 30
     place = world.plane().grid()[row, column][None].astype(np.float32)
     here, goal = lewm.encode(world.observe(place)), lewm.encode(world.observe(goals[1:]))
@@ -39,7 +39,7 @@ def test_a_field_is_the_cost_of_each_place(world: rc.tasks.TwoRoom, lewm: JepaWo
 
 def test_a_field_of_the_oracle_distance_is_minimal_at_the_goal(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     goal = task.evaluation_set().goals[:1]
-    field = cost_fields(task, model, {"oracle": rc.costs.OracleGeodesic(model)}, goal)["oracle"][0]
+    field = CostMap(task, model).field(rc.costs.OracleGeodesic(model), goal)[0]
     assert field[goal[0, 1], goal[0, 0]] == np.nanmin(field) == 0
     assert np.isnan(field).sum() == field.size - len(task.cells)
 

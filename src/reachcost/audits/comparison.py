@@ -23,7 +23,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import fit, shuffled_head
 from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
-from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, largest_pools, logged_audit, some_episodes
+from reachcost.fitting.logged_audit import largest_pools, logged_audit, some_episodes
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -112,8 +112,7 @@ def choose_recipe(
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
     compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
-    too_few = "{} held-out episodes cannot tell recipes apart: log more episodes, or take the default recipe"
-    pools = [_pools(latents, half, seed, too_few) for half in halves]
+    pools = [largest_pools(latents, half, seed) for half in halves]
     spearman: list[dict[str, np.ndarray]] = []
     for number, learned in enumerate(reversed(halves)):
         costs: dict[str, TerminalCost] = {
@@ -198,13 +197,6 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
     return {name: LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe for name, recipe in recipes.items()}
 
 
-def _pools(latents: Latents, episodes: np.ndarray, seed: int, too_few: str) -> LoggedPools:
-    try:
-        return largest_pools(latents, episodes, seed)
-    except TooFewGoals as error:
-        raise ReachcostError(too_few.format(len(episodes))) from error
-
-
 def compare_heads(
     heads: Mapping[str, LearnedHead],
     model: WorldModel,
@@ -240,8 +232,7 @@ def compare_heads(
     costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}
     require_one_model(costs, model)
     latents = encode_logs(model, logs, progress=progress)
-    too_few = "{} episodes are too few to rank states by logged times: give more held-out episodes"
-    pools = _pools(latents, np.arange(len(logs)), seed, too_few)
+    pools = largest_pools(latents, np.arange(len(logs)), seed)
     rankings = logged_audit({**costs, BASELINE: LatentMSE()}, latents, pools)
     ranks = {name: ranking.spearman for name, ranking in rankings.items()}
     ranks[MEAN_GAP] = np.zeros(len(pools.goals))

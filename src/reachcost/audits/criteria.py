@@ -20,6 +20,7 @@ from reachcost.audits.stages.representation import probe
 from reachcost.audits.stages.success import EXECUTION
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
+from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import evaluate, fit
 from reachcost.fitting.labelled_recipe import Labels, recorded_pairs
 from reachcost.heads.base import LearnedHead
@@ -64,12 +65,17 @@ def check_criteria(subject: Subject) -> list[Criterion]:
     found = []
     for number, (claim, check) in enumerate(checks.items(), start=1):
         subject.progress.step(f"criterion {number}")
-        if subject.place is None:
-            checked = _untested("needs a simulator, and a model whose actions it understands")
-        else:
-            checked = _unexplained(subject, check(subject))
-        found.append(replace(checked, claim=claim))
+        try:
+            if subject.place is None:
+                raise Untested("needs a simulator, and a model whose actions it understands")
+            found.append(replace(_explained(subject, check(subject)), claim=claim))
+        except (Untested, TooFewStates) as missing:
+            found.append(Criterion(claim, "unknown", str(missing)))
     return found
+
+
+class Untested(ReachcostError):
+    """A criterion cannot be tested with these parts."""
 
 
 @once
@@ -82,15 +88,9 @@ def shared_candidates(subject: Subject) -> SascAudit | None:
     return sasc(task, subject.model, costs, evaluation, planned_pools(subject))
 
 
-def _untested(missing: str) -> Criterion:
-    return Criterion("", "unknown", missing)
-
-
-def _unexplained(subject: Subject, checked: Criterion) -> Criterion:
+def _explained(subject: Subject, checked: Criterion) -> Criterion:
     """A refuted claim becomes undecided if latent distance does not fail."""
-    if checked.outcome != "refuted":
-        return checked
-    success = 100 * latent_runs(subject).success.mean()
+    success = 100 * latent_runs(subject).success.mean() if checked.outcome == "refuted" else 0.0
     if success < EXECUTION.threshold:
         return checked
     why = f"latent distance reaches {success:.0f} % of the goals here, so there is no failure to explain"
@@ -108,7 +108,7 @@ def _compared(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Cri
 def _buried(subject: Subject) -> Criterion:
     shared = shared_candidates(subject)
     if shared is None:
-        return _untested("needs a task with an oracle distance")
+        raise Untested("needs a task with an oracle distance")
     ranks = shared.rankings["raw"].oracle_best_rank
     elites = 100 * subject.planner.elites / subject.planner.candidates
     text = f"it ranks {ranks.mean():.1f} % before the truly best one, elites are {elites:.0f} %"
@@ -118,12 +118,11 @@ def _buried(subject: Subject) -> Criterion:
 def _decoded(subject: Subject) -> Criterion:
     fitted = probe(subject)
     if fitted is None:
-        return _untested("needs logs with a column `state`, of five or more episodes")
+        raise Untested("needs logs with a column `state`, of five or more episodes")
     runs = run(subject, {"decoded": DecodedDistance(fitted), "rowspace": SubspaceCost(fitted)})
     decoded, rowspace, raw = 100.0 * np.concatenate([runs.success, latent_runs(subject).success])
-    text = (
-        f"success: decoded {decoded.mean():.0f} %, rowspace {rowspace.mean():.0f} %, latent distance {raw.mean():.0f} %"
-    )
+    means = [f"{success.mean():.0f} %" for success in (decoded, rowspace, raw)]
+    text = "success: decoded {}, rowspace {}, latent distance {}".format(*means)
     return _compared(min(decoded, rowspace, key=np.mean) - raw, text, runs.episodes)
 
 
@@ -132,9 +131,9 @@ def _shuffled(subject: Subject) -> Criterion:
     known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") in get_args(Labels)
     runs = audited_runs(subject)
     if not isinstance(head, LearnedHead) or not known or runs is None:
-        return _untested("give a head that was fitted on logs (--head)")
+        raise Untested("give a head that was fitted on logs (--head)")
     if not is_same_class(KINDS.get(head.kind, object), type(head)):
-        return _untested("the head cannot be rebuilt to learn shuffled labels: add register_head to its class")
+        raise Untested("the head cannot be rebuilt to learn shuffled labels: add register_head to its class")
     record = head.record["pairs"]
     # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
     # place, so the pairs of the control may exclude other episodes than those of the head.
@@ -156,7 +155,7 @@ def _larger_search(subject: Subject) -> Criterion:
     alone = subject if subject.proposal is None else replace(subject, evaluation=few, proposal=None)
     best = audited_runs(alone) if subject.heads else oracle_runs(alone)
     if best is None:
-        return _untested("needs a head (--head), or a task with an oracle distance")
+        raise Untested("needs a head (--head), or a task with an oracle distance")
     sizes = {"candidates": 10 * small.candidates // 3, "elites": 10 * small.elites // 3}
     larger: Any = replace(small, iterations=2 * small.iterations, **sizes)  # pyright: ignore[reportArgumentType]
     before, after = (100.0 * run(alone, {"raw": LatentMSE()}, few, search).success[0] for search in (small, larger))
@@ -177,9 +176,9 @@ def _coverage(subject: Subject) -> Criterion:
     task, evaluation = subject.require_place()
     latents, seed = subject.latents, subject.seed
     if not task.offers("distance"):
-        return _untested("needs a task with an oracle distance")
+        raise Untested("needs a task with an oracle distance")
     if "state" not in latents.logs.columns:
-        return _untested("needs logs with a column `state`")
+        raise Untested("needs logs with a column `state`")
     anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=seed).validation
     _, places = located_rows(latents, task, evaluation, seed)
     rows = max(2, int(min(COVERAGE_ROWS, (places == FAR).sum(), 2 * (places == NEAR).sum())))
@@ -189,14 +188,9 @@ def _coverage(subject: Subject) -> Criterion:
         groups = pair_groups(setting, task)
         return OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=seed, groups=groups)
 
-    try:
-        sampled = {setting: pairs(setting) for setting in ("limited", "balanced")}
-    except TooFewStates as error:
-        return _untested(str(error))
-    heads = {
-        name: fit(pairs, Recipe.paper(epochs=8), seed=seed, progress=subject.progress)
-        for name, pairs in sampled.items()
-    }
+    sampled = {setting: pairs(setting) for setting in ("limited", "balanced")}
+    recipe, progress = Recipe.paper(epochs=8), subject.progress
+    heads = {name: fit(pairs, recipe, seed=seed, progress=progress) for name, pairs in sampled.items()}
     errors = {name: evaluate(head, latents.values, anywhere)[1] for name, head in heads.items()}
     if errors["balanced"] >= errors["limited"]:
         why = "coverage of the bottleneck did not lower the error here, so the criterion cannot be tested"

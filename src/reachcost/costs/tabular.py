@@ -18,7 +18,13 @@ from reachcost.tasks.exact import FiniteModel, follow
 
 
 class CostMap:
-    """Maps of terminal costs; every free cell is encoded once for all costs and goals. The task must have `plane`."""
+    """Maps of terminal costs; every free cell is encoded once for all costs and goals. The task must have `plane`.
+
+    >>> from reachcost import LatentMSE, load_world_model, make_task
+    >>> cells = CostMap(make_task("tworoom"), load_world_model("lewm-tworoom-3072"))
+    >>> cells.field(LatentMSE(), np.float32([[40, 40]])).shape
+    (1, 49, 49)
+    """
 
     @torch.no_grad()
     def __init__(self, task: Task, model: WorldModel) -> None:
@@ -36,20 +42,6 @@ class CostMap:
         field = np.full((len(goals), len(self._free)), np.nan)
         field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
         return field.reshape(len(goals), *self._shape)
-
-
-def cost_fields(
-    task: Task, model: WorldModel, costs: Mapping[str, TerminalCost], goals: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Cost of each cell of the map for goals [G, ...]: name to [G, rows, columns]; NaN for cells that are not free.
-
-    >>> from reachcost import LatentMSE, load_world_model, make_task
-    >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
-    >>> cost_fields(task, model, {"raw": LatentMSE()}, np.float32([[40, 40]]))["raw"].shape
-    (1, 49, 49)
-    """
-    cells = CostMap(task, model)
-    return {name: cells.field(cost, goals) for name, cost in costs.items()}
 
 
 class TabularModel:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import cost_fields
+from reachcost.costs.tabular import CostMap
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
@@ -136,7 +136,8 @@ def _draw(experiment: Experiment, path: Path) -> None:
         "raw": "raw latent distance (squared latent difference)",
         "trm": "TRM, learned from logs (predicted steps)",
     }
-    fields, panels = cost_fields(task, model, costs, episode.goals), []
+    cells, panels = CostMap(task, model), []
+    fields = {name: cells.field(cost, episode.goals) for name, cost in costs.items()}
     for number, (name, title) in enumerate(titles.items()):
         reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
         end = (

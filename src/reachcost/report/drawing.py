@@ -14,7 +14,7 @@ from reachcost.audits.audit import Audit
 from reachcost.costs.checks import score
 from reachcost.costs.latent import ORACLE, RAW, LatentMSE, unit_of
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
-from reachcost.costs.tabular import cost_fields
+from reachcost.costs.tabular import CostMap
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, reason_of
@@ -215,10 +215,11 @@ def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
     if not shown:
         places = _places(task, goals)
         shown = tuple(Episode(number, goal=place) for number, place in zip(numbers, places, strict=True))
-    fields = dict(cost_fields(task, parts.model, parts.costs, goals))
+    cells = CostMap(task, parts.model)
+    fields = {name: cells.field(cost, goals) for name, cost in parts.costs.items()}
     if task.offers("distance") and goals.ndim == 2:
         exact = exact_model(task, parts.model, goals)
-        distances = cost_fields(task, exact, {ORACLE: OracleGeodesic(exact)}, goals)[ORACLE]
+        distances = CostMap(task, exact).field(OracleGeodesic(exact), goals)
         fields[ORACLE] = np.where(distances < NO_PATH, distances, np.inf)
     mapped = [
         replace(one, fields={name: Field.of(_coarse(values[number])) for name, values in fields.items()})
