@@ -33,10 +33,8 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import LEVEL, cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
-PAIRS = 50_000
-"""Training pairs per epoch of each recipe."""
-ERROR_PAIRS = 10_000
-"""Pairs on which the errors of heads are compared."""
+PAIRS = 50_000  # training pairs per epoch of each recipe
+ERROR_PAIRS = 10_000  # pairs on which the errors of heads are compared
 FLOORS = ("raw", "shuffled", "constant")
 """Costs that a recipe has to beat: latent distance, a head on shuffled labels, and 0 everywhere."""
 BASELINE, MEAN_GAP = "raw", "mean-gap"
@@ -54,18 +52,12 @@ HEADS_NOTE = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen recipe, and the results of all recipes.
+    """The chosen recipe, and the results of all recipes."""
 
-    Attributes:
-        name: Name of the chosen recipe.
-        best: The chosen recipe; `repair(recipe=choice.best)` trains it.
-        reason: Why it was chosen, in one sentence.
-        table: Rank correlation with the fastest logged path to each goal, by recipe and floor, with intervals.
-    """
-
-    name: str
-    best: LabelledRecipe
-    reason: str
+    name: str  # name of the chosen recipe
+    best: LabelledRecipe  # the chosen recipe; `repair(recipe=choice.best)` trains it
+    reason: str  # why it was chosen, in one sentence
+    # Rank correlation with the fastest logged path to each goal, by recipe and floor, with intervals.
     table: ResultTable
 
 

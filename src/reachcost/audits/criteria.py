@@ -28,29 +28,20 @@ from reachcost.heads.recipe import KINDS, Recipe, is_same_class
 from reachcost.labels.oracle import FAR, NEAR, OraclePairs, TooFewStates, covered_latents, located_rows, pair_groups
 from reachcost.results.stats import paired_bootstrap
 
-LARGER = 30
-"""Episodes of the comparison with a larger search."""
+LARGER = 30  # episodes of the comparison with a larger search
 COVERAGE_PAIRS, COVERAGE_ROWS = 50_000, 25_000
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """One criterion, checked.
+    """One criterion, checked."""
 
-    Attributes:
-        claim: What the paper's explanation predicts.
-        outcome: Whether the claim survives; undecided if too few episodes differ, or if there is no failure to explain;
-            unknown if it could not be tested.
-        evidence: The numbers, or what is missing.
-        rows: Paired differences [E].
-        episodes: Episode numbers of the differences [E].
-    """
-
-    claim: str
+    claim: str  # what the paper's explanation predicts
+    # Undecided if too few episodes differ or there is no failure to explain, unknown if it could not be tested.
     outcome: Literal["survives", "refuted", "undecided", "unknown"]
-    evidence: str
-    rows: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
-    episodes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False, compare=False)
+    evidence: str  # the numbers, or what is missing
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)  # paired differences [E]
+    episodes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False, compare=False)  # [E]
 
 
 def check_criteria(subject: Subject) -> list[Criterion]:

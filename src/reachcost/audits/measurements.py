@@ -21,8 +21,7 @@ from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.exact import ExactDynamics
 
-EXECUTED = 64
-"""Candidates that are executed from each state."""
+EXECUTED = 64  # candidates that are executed from each state
 
 
 @once
@@ -70,23 +69,14 @@ def run(
 
 @dataclass(frozen=True)
 class Executed:
-    """S candidates from each of N states, with predicted and true ends.
+    """S candidates from each of N states, with predicted and true ends."""
 
-    Attributes:
-        episodes: Episode of each state [N].
-        start: Latents of the states [N, D].
-        predicted: Latents of the predicted ends [N, S, D].
-        true: Latents of the true ends [N, S, D].
-        goal: Latents of the goals [N, D].
-        distance: True distance from each end to the goal [N, S]; None if the task has none.
-    """
-
-    episodes: np.ndarray
-    start: Tensor
-    predicted: Tensor
-    true: Tensor
-    goal: Tensor
-    distance: np.ndarray | None
+    episodes: np.ndarray  # episode of each state [N]
+    start: Tensor  # latents of the states [N, D]
+    predicted: Tensor  # latents of the predicted ends [N, S, D]
+    true: Tensor  # latents of the true ends [N, S, D]
+    goal: Tensor  # latents of the goals [N, D]
+    distance: np.ndarray | None  # true distance from each end to the goal [N, S]; None if the task has none
 
 
 @once

@@ -25,19 +25,12 @@ from reachcost.tasks.contract import Task
 
 @dataclass(frozen=True)
 class SascAudit:
-    """Scores of the same pools by every cost.
+    """Scores of the same pools by every cost."""
 
-    Attributes:
-        episodes: Episode numbers in the evaluation set [E].
-        scores: Cost of every candidate, by name of the cost, each [E, S].
-        diagnostic: True distance to the goal after every candidate [E, S].
-        rankings: How each cost ranks the pools, by name of the cost.
-    """
-
-    episodes: np.ndarray
-    scores: dict[str, np.ndarray]
-    diagnostic: np.ndarray
-    rankings: dict[str, Ranking]
+    episodes: np.ndarray  # episode numbers in the evaluation set [E]
+    scores: dict[str, np.ndarray]  # cost of every candidate, by name of the cost, each [E, S]
+    diagnostic: np.ndarray  # true distance to the goal after every candidate [E, S]
+    rankings: dict[str, Ranking]  # how each cost ranks the pools, by name of the cost
 
     def __repr__(self) -> str:
         found = ", ".join(f"{name} {ranking.spearman.mean():.3f}" for name, ranking in self.rankings.items())

@@ -9,57 +9,36 @@ import numpy as np
 
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap, wilson
 
-NO_EPISODE = -1
-"""Episode number of a measurement that belongs to no single episode."""
+NO_EPISODE = -1  # episode number of a measurement that belongs to no single episode
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a stage passes.
+    """When a stage passes."""
 
-    Attributes:
-        stage: Name of the stage.
-        measured: What is measured.
-        threshold: Value at which the stage just passes.
-        higher: Whether larger values are better.
-        advice: What to do if the stage fails.
-        share: Whether the value is a percentage of episodes, or of something within each episode.
-        name: Name of the threshold, if it is not that of the stage.
-    """
-
-    stage: str
-    measured: str
-    threshold: float
-    higher: bool
-    advice: str
-    share: bool = False
-    name: str = ""
+    stage: str  # name of the stage
+    measured: str  # what is measured
+    threshold: float  # value at which the stage just passes
+    higher: bool  # whether larger values are better
+    advice: str  # what to do if the stage fails
+    share: bool = False  # whether the value is a percentage of episodes, or of something within each episode
+    name: str = ""  # name of the threshold, if it is not that of the stage
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The measurement of one stage.
-
-    Attributes:
-        name, measured, threshold, higher: As in its rule.
-        outcome: Whether it passes; unknown if it could not be measured.
-        value: The measured number.
-        interval: 95 % confidence interval of the value over episodes (goals), if there are several.
-        n: Number of episodes (goals).
-        advice: What to do if it fails, or why it is unknown.
-        rows: One number for each episode (goal) [n].
-        episodes: Episode numbers [n] in the evaluation set or in the logs, or `NO_EPISODE`.
-    """
+    """The measurement of one stage; name, measured, threshold and higher are those of its rule."""
 
     name: str
-    outcome: Literal["pass", "fail", "unknown"]
+    outcome: Literal["pass", "fail", "unknown"]  # whether it passes; unknown if it could not be measured
     measured: str
-    value: float | None
-    interval: tuple[float, float] | None
-    n: int
+    value: float | None  # the measured number
+    interval: tuple[float, float] | None  # 95 % confidence interval over episodes (goals), if there are several
+    n: int  # number of episodes (goals)
     threshold: float
     higher: bool
-    advice: str
+    advice: str  # what to do if it fails, or why it is unknown
+    # One number for each episode (goal) [n], and their numbers in the evaluation set or in the logs, or `NO_EPISODE`.
     rows: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
     episodes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False, compare=False)
 

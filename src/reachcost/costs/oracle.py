@@ -14,8 +14,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
-NO_PATH = 1e9
-"""Cost of a state without a path to the goal. Costs must be finite to be ranked."""
+NO_PATH = 1e9  # cost of a state without a path to the goal, as costs must be finite
 
 
 @runtime_checkable

@@ -26,31 +26,18 @@ class CategoricalCEM(SamplingPlanner):
     discrete = True
 
     actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
-    """Number of discrete actions."""
-    horizon: int = 12
-    """Actions per candidate."""
-    candidates: int = 256
-    """Candidates per round."""
-    iterations: int = 5
-    """Number of rounds of sampling and scoring."""
-    elites: int = 32
-    """Number of best candidates that the distribution is fitted to."""
-    prior: float = 0.2
-    """Share of the uniform distribution in the fitted one."""
-    momentum: float = 0.2
-    """Share of the previous distribution in the next one."""
-    tie_break: float = 0.0
-    """Weight of the cost after the executed actions alone, to distinguish candidates that end in the same state."""
-    blocks: int | None = 1
-    """Actions of a plan that are executed before the next plan; None executes all."""
-    warm_start: bool = False
-    """Begin with the distribution of elites that all equal the unexecuted rest of the last plan of the episode."""
-    from_logs: bool = False
-    """Fill up to half of the first pool with logged action sequences from latents like the current one; needs logs."""
-    logged_among: int = AMONG
-    """Number of nearest logged sequences, of which those with the lowest cost at their logged ends are taken."""
-    keep_elites: int = 0
-    """Number of elites that take the last places in the next pool, before injected candidates."""
+    horizon: int = 12  # actions per candidate
+    candidates: int = 256  # candidates per round
+    iterations: int = 5  # number of rounds of sampling and scoring
+    elites: int = 32  # number of best candidates that the distribution is fitted to
+    prior: float = 0.2  # share of the uniform distribution in the fitted one
+    momentum: float = 0.2  # share of the previous distribution in the next one
+    tie_break: float = 0.0  # weight of the cost after the executed actions, for candidates that end in the same state
+    blocks: int | None = 1  # actions of a plan that are executed before the next plan; None executes all
+    warm_start: bool = False  # begin as if all elites equalled the unexecuted rest of the last plan
+    from_logs: bool = False  # fill up to half of the first pool with logged sequences from similar latents; needs logs
+    logged_among: int = AMONG  # number of nearest logged sequences, of which those with the best logged ends are taken
+    keep_elites: int = 0  # number of elites that take the last places in the next pool, before injected candidates
 
     def __post_init__(self) -> None:
         require_numbers(self)

@@ -31,41 +31,24 @@ class CEM(SamplingPlanner):
 
     discrete = False
 
-    horizon: int = 5
-    """Action blocks per candidate."""
-    candidates: int = 300
-    """Candidates per round; the first one is the mean."""
-    iterations: int = 10
-    """Number of rounds of sampling and scoring."""
-    elites: int = 30
-    """Number of best candidates that the Gaussian is fitted to."""
-    execute: Literal["mean", "best"] = "mean"
-    """What is executed: the mean of the last elites, which is never scored, or the best candidate of the last pool."""
-    blocks: int | None = None
-    """Action blocks of a plan that are executed before the next plan; None executes all."""
-    warm_start: bool = False
-    """Initial mean: the unexecuted rest of the last plan of the episode, then zeros, which are the mean of the logs."""
-    deviation: float = 1.0
-    """Initial standard deviation, in multiples of that of the logged actions."""
-    correlation: float = 0.0
-    """Correlation between the noise of consecutive actions; logs of purposeful motion have 0.8 and more."""
+    horizon: int = 5  # action blocks per candidate
+    candidates: int = 300  # candidates per round; the first one is the mean
+    iterations: int = 10  # number of rounds of sampling and scoring
+    elites: int = 30  # number of best candidates that the Gaussian is fitted to
+    execute: Literal["mean", "best"] = "mean"  # the mean of the last elites, or the best candidate of the last pool
+    blocks: int | None = None  # action blocks of a plan that are executed before the next plan; None executes all
+    warm_start: bool = False  # initial mean: the unexecuted rest of the last plan, then zeros, the mean of the logs
+    deviation: float = 1.0  # initial standard deviation, in multiples of that of the logged actions
+    correlation: float = 0.0  # between the noise of consecutive actions; logs of purposeful motion have 0.8 and more
+    # Range of candidates: that of the logged actions, or (low, high) in units of the environment; None does not clip.
     bounds: Literal["logs"] | tuple[Bound, Bound] | None = None
-    """Clip candidates to the range of the logged actions, or to (low, high) in units of the environment, each a number
-    or one per component; None does not clip."""
-    keep_elites: int = 0
-    """Number of elites that take the last places in the next pool."""
-    from_logs: bool = False
-    """Begin with the mean and the logged action sequences that began nearest to the current latent; needs logs."""
-    logged_among: int = 0
-    """Number of nearest logged sequences, of which those with the lowest cost at their logged ends are taken; 0 takes
-    the nearest ones."""
-    least_deviation: float = 0.0
-    """Minimum standard deviation after the first round."""
+    keep_elites: int = 0  # number of elites that take the last places in the next pool
+    from_logs: bool = False  # begin with logged action sequences that began nearest to the current latent; needs logs
+    logged_among: int = 0  # number of nearest sequences to select from by their logged ends; 0 takes the nearest
+    least_deviation: float = 0.0  # minimum standard deviation after the first round
+    # Weigh elites by exp(-standardised cost / temperature) and keep the deviation constant; 0 weighs elites equally.
     temperature: float = 0.0
-    """Weigh elites by exp(-cost / temperature), with standardised costs, and keep the deviation constant: with all
-    candidates as elites that is MPPI. 0 weighs elites equally."""
-    shrink: bool = False
-    """Plan at most the blocks that the budget of the episode leaves."""
+    shrink: bool = False  # plan at most the blocks that the budget of the episode leaves
 
     def __post_init__(self) -> None:
         require_numbers(self)

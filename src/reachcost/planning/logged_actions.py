@@ -20,12 +20,9 @@ from reachcost.labels.pairs import require_latents
 from reachcost.planning.planner import lowest
 from reachcost.protocols import TerminalCost
 
-TOGETHER = 8192
-"""Number of logged latents that are compared at once."""
-AMONG = 300
-"""Number of nearest sequences, among which the best are selected by their ends."""
-PLACES = 20_000
-"""Maximum number of sequences for that selection; of more, an evenly spaced subset is used."""
+TOGETHER = 8192  # number of logged latents that are compared at once
+AMONG = 300  # number of nearest sequences, among which the best are selected by their ends
+PLACES = 20_000  # maximum number of sequences for that selection; of more, an evenly spaced subset is used
 
 
 class LoggedActions:

@@ -24,17 +24,11 @@ from reachcost.tasks.contract import Task
 
 @dataclass(frozen=True)
 class ActionCost:
-    """Computation per executed action, without encoding the observation.
+    """Computation per executed action, without encoding the observation."""
 
-    Attributes:
-        parameters: Number of weights that cost and planner add to the world model.
-        multiply_adds: Multiply-adds of matrix products and convolutions in torch; nothing else is counted.
-        seconds: Time on one thread.
-    """
-
-    parameters: int
-    multiply_adds: int
-    seconds: float
+    parameters: int  # number of weights that cost and planner add to the world model
+    multiply_adds: int  # Multiply-adds of matrix products and convolutions in torch; nothing else is counted
+    seconds: float  # time on one thread
 
 
 @torch.no_grad()

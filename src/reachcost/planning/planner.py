@@ -32,18 +32,13 @@ Logged = TypeVar("Logged")
 class Round(NamedTuple):
     """Candidates that a planner sampled and kept in one round, for B episodes."""
 
-    pool: Tensor
-    """Candidates [B, S, H, A]."""
-    costs: Tensor
-    """Their costs [B, S]."""
-    elites: Tensor
-    """Indices of the kept candidates, best first [B, K]."""
-    plan: Tensor
-    """The plan if this round were the last [B, H, A]."""
+    pool: Tensor  # candidates [B, S, H, A]
+    costs: Tensor  # their costs [B, S]
+    elites: Tensor  # indices of the kept candidates, best first [B, K]
+    plan: Tensor  # the plan if this round were the last [B, H, A]
 
 
-Watch = Callable[[Round], None]
-"""Function that is called with every round of a search; it must not change the tensors."""
+Watch = Callable[[Round], None]  # called with every round of a search; it must not change the tensors
 
 
 @dataclass(frozen=True)
@@ -58,28 +53,17 @@ class PlanContext:
     torch.Size([1, 12, 1])
     """
 
-    model: WorldModel
-    """The frozen world model."""
-    cost: TerminalCost
-    """The terminal cost."""
-    latents: Tensor
-    """The last T frames [B, T, D], one action block apart, the newest last; T is 1 unless the model has a `history`."""
-    goal: Tensor
-    """Goal latents [B, D]."""
-    streams: EpisodeStreams
-    """Random streams of the B episodes."""
-    past: Tensor | None = None
-    """Action blocks executed between the T frames [B, T - 1, A]; None if T is 1."""
-    left: Tensor | None = None
-    """Action blocks that the last plan of the episode left unexecuted [B, up to H, A]; None for the first plan."""
-    remaining: int | None = None
-    """Action blocks that the budget of the episode leaves, rounded up; None if there is no limit."""
-    logged: LoggedActions | None = None
-    """Logged action sequences; None without logs."""
-    injected: np.ndarray | None = None
-    """Candidates [B, iterations, K, H] that the protocol of a task adds to every pool."""
-    watch: Watch | None = None
-    """Function that is called with every round of the search."""
+    model: WorldModel  # the frozen world model
+    cost: TerminalCost  # the terminal cost
+    latents: Tensor  # the last T frames [B, T, D], one action block apart, newest last; T is 1 without a `history`
+    goal: Tensor  # goal latents [B, D]
+    streams: EpisodeStreams  # random streams of the B episodes
+    past: Tensor | None = None  # action blocks executed between the T frames [B, T - 1, A]; None if T is 1
+    left: Tensor | None = None  # action blocks that the last plan left unexecuted [B, up to H, A]; None without one
+    remaining: int | None = None  # action blocks that the budget leaves, rounded up; None if there is no limit
+    logged: LoggedActions | None = None  # logged action sequences; None without logs
+    injected: np.ndarray | None = None  # candidates [B, iterations, K, H] that the protocol adds to every pool
+    watch: Watch | None = None  # function that is called with every round of the search
 
     def ends(self, actions: Tensor) -> Tensor:
         """Predict terminal latents [B, S, D] of candidates [B, S, H, A]."""
@@ -103,16 +87,11 @@ class Planner:
     1
     """
 
-    executed: int = 1
-    """Action blocks of a plan that are executed before the next plan."""
-    discrete: bool | None = None
-    """Whether actions are discrete; None if the planner chooses actions of both kinds."""
-    actions: int | None = None
-    """Number of discrete actions that it chooses from; None if any number fits."""
-    from_logs: bool = False
-    """Whether it needs logged actions (`PlanContext.logged`)."""
-    shrink: bool = False
-    """Whether a plan has at most `PlanContext.remaining` blocks."""
+    executed: int = 1  # action blocks of a plan that are executed before the next plan
+    discrete: bool | None = None  # whether actions are discrete; None if the planner chooses actions of both kinds
+    actions: int | None = None  # number of discrete actions that it chooses from; None if any number fits
+    from_logs: bool = False  # whether it needs logged actions (`PlanContext.logged`)
+    shrink: bool = False  # whether a plan has at most `PlanContext.remaining` blocks
 
     def plan(self, context: PlanContext) -> Tensor:
         """Choose an action sequence [B, H, A] for each episode; H is at least `executed`, unless the budget ends."""
@@ -138,20 +117,13 @@ def require_blocks(model: WorldModel, planner: str) -> ActionBlocks:
 class SamplingPlanner(Planner):
     """Base class of planners that sample candidates in rounds, and call `PlanContext.watch` with each round."""
 
-    horizon: int
-    """Action blocks per candidate."""
-    candidates: int
-    """Candidates per round."""
-    iterations: int
-    """Number of rounds of sampling and scoring."""
-    elites: int
-    """Number of best candidates that a round keeps."""
-    keep_elites: int = 0
-    """Number of elites that stay in the pool of the next round."""
-    blocks: int | None = None
-    """Action blocks of a plan that are executed before the next plan; None executes all."""
-    warm_start: bool = False
-    """Whether a search begins with what the last plan left (`PlanContext.left`)."""
+    horizon: int  # action blocks per candidate
+    candidates: int  # candidates per round
+    iterations: int  # number of rounds of sampling and scoring
+    elites: int  # number of best candidates that a round keeps
+    keep_elites: int = 0  # number of elites that stay in the pool of the next round
+    blocks: int | None = None  # action blocks of a plan that are executed before the next plan; None executes all
+    warm_start: bool = False  # whether a search begins with what the last plan left (`PlanContext.left`)
 
     @property
     def executed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
@@ -196,10 +168,9 @@ def lowest(costs: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class RandomPolicy(Planner):
-    """Samples every action uniformly: from the discrete ones, or within the range of the logs."""
+    """Samples every action uniformly: one of `actions` discrete ones, or within the range of the logs."""
 
     actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
-    """Number of discrete actions; not used for continuous ones."""
 
     def plan(self, context: PlanContext) -> Tensor:
         """Return one random block per episode [B, 1, A]."""
@@ -226,10 +197,8 @@ class InversePolicy(Planner):
     (1, 5)
     """
 
-    network: InverseDynamics
-    """What `fit_inverse` returns."""
-    sampled: bool = False
-    """Sample discrete actions by their probabilities, to leave circles that the most probable actions may lead into."""
+    network: InverseDynamics  # what `fit_inverse` returns
+    sampled: bool = False  # sample discrete actions, as the most probable ones may lead into circles
 
     def __post_init__(self) -> None:
         require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")

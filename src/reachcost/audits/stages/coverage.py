@@ -27,14 +27,10 @@ PLACES_RULE = Rule(
     "coverage", "% of places not in the logs", 10.0, False, RULE.advice, share=True, name="coverage-places"
 )
 """Rule without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
-SAMPLE = 20_000
-"""Logged latents that others are compared with."""
-QUANTILE = 0.99
-"""Quantile of the distances between logged latents beyond which a latent counts as not held."""
-GAP = 3
-"""Consecutive states that the logs do not hold."""
-PLACES = 2_000
-"""Held-out rows that are compared with the logs."""
+SAMPLE = 20_000  # logged latents that others are compared with
+QUANTILE = 0.99  # quantile of the distances between logged latents beyond which a latent counts as not held
+GAP = 3  # consecutive states that the logs do not hold
+PLACES = 2_000  # held-out rows that are compared with the logs
 
 
 def measure(subject: Subject) -> Stage:

@@ -26,8 +26,7 @@ RULE = Rule(
     True,
     "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
 )
-WINDOWS = 500
-"""Logged windows that are predicted."""
+WINDOWS = 500  # logged windows that are predicted
 
 
 class CannotPredict(ReachcostError):
@@ -37,14 +36,10 @@ class CannotPredict(ReachcostError):
 class Moves(NamedTuple):
     """Predicted and true ends of N sequences of actions."""
 
-    episodes: np.ndarray
-    """Episode of each sequence [N]."""
-    start: Tensor
-    """Latents before the actions [N, D]."""
-    predicted: Tensor
-    """Predicted latents after the actions [N, D]."""
-    true: Tensor
-    """True latents after the actions [N, D]."""
+    episodes: np.ndarray  # episode of each sequence [N]
+    start: Tensor  # latents before the actions [N, D]
+    predicted: Tensor  # predicted latents after the actions [N, D]
+    true: Tensor  # true latents after the actions [N, D]
 
 
 def measure(subject: Subject) -> Stage:

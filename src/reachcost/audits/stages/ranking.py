@@ -31,12 +31,10 @@ LEARNED = (
     "(--recipe auto), log more, or longer episodes"
 )
 """Advice if the cost is a head already."""
-MARGIN = 0.1
-"""Difference between rank correlations on logs that counts as clear."""
+MARGIN = 0.1  # difference between rank correlations on logs that counts as clear
 LOGS_RULE = replace(RULE, measured="correlation, logged times", threshold=-MARGIN, name="ranking-logs")
 """Rule without an oracle distance."""
-GOALS = 100
-"""Logged goals to rank states for."""
+GOALS = 100  # logged goals to rank states for
 QUICK, PAIRS = Recipe(epochs=3, hidden=128), 30_000
 """Recipe and training pairs of the reference head, which only shows whether logged times can be learned."""
 

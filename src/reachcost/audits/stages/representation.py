@@ -19,8 +19,7 @@ RULE = Rule(
     True,
     "a coordinate cannot be read from the latent: look at the world model first, and at what one frame can show",
 )
-LOST = 0.5
-"""Without a simulator the stage fails below this R2, and is unknown between this and the threshold."""
+LOST = 0.5  # without a simulator the stage fails below this R2, and is unknown between this and the threshold
 
 
 def measure(subject: Subject) -> Stage:

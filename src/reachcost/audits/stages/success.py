@@ -40,18 +40,13 @@ EXECUTION = _rule(
     "% success in closed loop",
     "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
 )
-MOVES = 20_000
-"""Logged moves from which the maximum speed is estimated."""
-STEPS = (1, 2, 4)
-"""Steps of a move. Single steps overestimate the speed if distances are counted in whole cells."""
-SLACK = 1.1
-"""Factor on the maximum speed, as logs may not hold the fastest possible move."""
+MOVES = 20_000  # logged moves from which the maximum speed is estimated
+STEPS = (1, 2, 4)  # steps of a move; single steps overestimate the speed if distances count cells
+SLACK = 1.1  # factor on the maximum speed, as logs may not hold the fastest possible move
 ADDS_UP = 2.0
 """Maximum ratio of the speed over several steps to that of single steps, for an approximate oracle distance."""
-EPISODES = 12
-"""Episodes of foresight: every candidate of every plan is executed and encoded."""
-CLEAR = 0.5
-"""A ranking below this share of its threshold is clearly at fault, so that foresight is not measured."""
+EPISODES = 12  # episodes of foresight: every candidate of every plan is executed and encoded
+CLEAR = 0.5  # share of its threshold below which a ranking is clearly at fault, so that foresight is not measured
 
 
 @once
