@@ -81,11 +81,11 @@ def test_a_step_depends_on_its_row_alone() -> None:
     states = np.concatenate([near_states(150), near_states(150, 1, (20, 490))])  # also Ts in walls
     actions = some_actions(len(states))
     assert touches_walls(states[:, 2:5]).any()
-    whole = TASK.step(states, actions)
+    together = TASK.step(states, actions)
     order = np.random.default_rng(2).permutation(len(states))
-    assert np.array_equal(TASK.step(states[order], actions[order]), whole[order])
+    assert np.array_equal(TASK.step(states[order], actions[order]), together[order])
     for row in range(0, len(states), 37):
-        assert np.array_equal(TASK.step(states[row : row + 1], actions[row : row + 1])[0], whole[row])
+        assert np.array_equal(TASK.step(states[row : row + 1], actions[row : row + 1])[0], together[row])
 
 
 def test_a_rollout_equals_single_steps_away_from_walls() -> None:

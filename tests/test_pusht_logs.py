@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT
@@ -56,14 +56,6 @@ def test_logs_replay_in_the_simulator(logs: Logs) -> None:
 def test_an_episode_does_not_depend_on_the_others(logs: Logs) -> None:
     fewer = TASK.generate_logs(3, seed=5)
     assert np.array_equal(fewer.columns["state"], logs.columns["state"][: fewer.rows])
-
-
-def test_files_have_the_public_layout_and_come_back(logs: Logs, tmp_path: Path) -> None:
-    some = logs.keep(np.arange(2 * 101))
-    write_logs(some, tmp_path / "pusht.h5")
-    again = open_logs(tmp_path / "pusht.h5", TASK.observe)
-    assert again.fingerprint == some.fingerprint
-    assert again.observations(slice(0, 2))["pixels_64"].shape == (2, 64, 64, 3)
 
 
 def test_released_files_are_read(tmp_path: Path) -> None:

@@ -95,30 +95,6 @@ def test_our_files_are_read_by_their_package(tmp_path: Path) -> None:
     )
 
 
-def test_their_files_are_read_by_us(tmp_path: Path) -> None:
-    import_stable_worldmodel()
-    from stable_worldmodel.data.formats.hdf5 import HDF5Writer
-
-    task = TwoRoom()
-    logs = task.generate_logs(episodes=3)
-    with HDF5Writer(tmp_path / "theirs.h5") as writer:
-        for offset, length in zip(logs.offsets, logs.lengths, strict=True):
-            rows = slice(int(offset), int(offset + length))
-            writer.write_episode(
-                {
-                    "pos_agent": list(logs.columns["state"][rows]),
-                    "action": list(logs.columns["action"][rows]),
-                    "ep_idx": list(logs.columns["episode_idx"][rows]),
-                    "pixels": list(task.render(logs.columns["state"][rows], 32)),
-                }
-            )
-    opened = open_logs(tmp_path / "theirs.h5")
-    np.testing.assert_array_equal(opened.columns["state"], logs.columns["state"])
-    np.testing.assert_array_equal(opened.columns["episode_idx"], logs.columns["episode_idx"])
-    np.testing.assert_array_equal(opened.lengths, logs.lengths)
-    assert opened.columns["pixels"].shape == (logs.rows, 32, 32, 3)
-
-
 def test_what_their_package_collects_is_read_by_us_and_replays_here(tmp_path: Path) -> None:
     import_stable_worldmodel()
     import stable_worldmodel
