@@ -37,7 +37,7 @@ def row_split(logs: Logs) -> tuple[np.ndarray, np.ndarray]:
 
 SPLITS: dict[str, Callable[[Logs], tuple[np.ndarray, np.ndarray]]] = {
     "split by rows": row_split,
-    "split by episodes": lambda logs: episode_split(logs, PROBE_ROWS),
+    "split by episodes": episode_split,
 }
 
 

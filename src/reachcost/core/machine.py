@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import mmap
 import os
 import platform
 import re
@@ -70,14 +69,6 @@ def available_memory() -> int:
     except (OSError, ValueError, LookupError):  # not Linux: all memory of the machine
         return page * os.sysconf("SC_PHYS_PAGES")
     return free if limit == resource.RLIM_INFINITY else min(free, max(0, limit - used))
-
-
-def try_memory(size: int) -> None:
-    """Raise MemoryError unless this number of bytes is available, before a library crashes without them."""
-    try:
-        mmap.mmap(-1, size).close()
-    except OSError as error:
-        raise MemoryError(f"{size} bytes") from error
 
 
 class Terminated(KeyboardInterrupt):

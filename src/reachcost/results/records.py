@@ -38,7 +38,7 @@ from reachcost.core.files import (
     write_file,
 )
 from reachcost.core.json_files import read_as, read_json
-from reachcost.core.machine import machine, try_memory, versions
+from reachcost.core.machine import machine, require_memory, versions
 from reachcost.errors import ReachcostError
 from reachcost.results.pack import DROP, REMEDY, Pack, find_pack, name_of, open_pack
 from reachcost.results.pack import NAME as PACK
@@ -260,7 +260,7 @@ def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: S
 
 def write_rows(rows: Columns, path: Path) -> None:
     """Write columns as one small file."""
-    try_memory(ROOM + 4 * sum(column.nbytes for column in rows.values()))
+    require_memory(ROOM + 4 * sum(column.nbytes for column in rows.values()), str(path), "close other programs")
     pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), path, compression="zstd")
 
 
