@@ -59,7 +59,7 @@ PAIRS = {
     "a setting": (lambda: Own(net=linear(), scale=1.0), lambda: Own(net=linear(), scale=2.0)),
     "a tuple": (lambda: Own(net=linear(), sizes=(1, 2)), lambda: Own(net=linear(), sizes=(1, 3))),
     "deep inside": (lambda: Own(parts={"a": [linear(0)]}), lambda: Own(parts={"a": [linear(1)]})),
-    "far inside": (lambda: Own(a=Own(b=Own(c=Own(d=linear(0))))), lambda: Own(a=Own(b=Own(c=Own(d=linear(1)))))),
+    "deep attributes": (lambda: Own(a=Own(b=Own(c=Own(d=linear(0))))), lambda: Own(a=Own(b=Own(c=Own(d=linear(1)))))),
     "its name": (lambda: Own(net=linear()), lambda: Own(other=linear())),
     "its class": (lambda: Own(net=linear()), lambda: type("Other", (Own,), {})(net=linear())),
     "a setting of a module": (lambda: Net(1.0), lambda: Net(2.0)),

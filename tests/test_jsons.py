@@ -20,7 +20,6 @@ WRONG = {
     "infinity": (b"[-Infinity]", "-Infinity"),
     "too large a number": (b"[1e400]", "1e400"),
     "too many digits": (b"[" + b"9" * 30 + b"]", "9999"),
-    "digits without end": (b"[" + b"9" * 100_000 + b"]", "9999"),
     "one name twice": (b'{"a": 1, "a": 2}', "'a'"),
     "depth beyond the limit": (b"[" * 70 + b"]" * 70, "nested"),
     "depth beyond the recursion limit": (b"[" * 100_000, "nested"),

@@ -24,7 +24,7 @@ from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import Observations
 
 ROWS, SIZE = 200_000, 96
-WHOLE = ROWS * SIZE * 4
+ALL_LATENTS = ROWS * SIZE * 4
 """Bytes of all latents: 77 MB."""
 ALLOWED = 40 * 2**20
 """Additional memory that work on them may need."""
@@ -79,7 +79,7 @@ def test_encoding_sampling_and_fitting_do_not_load_all_latents(
 
 
 def test_latents_without_a_cache_are_in_memory_once(long_logs: Logs) -> None:
-    assert growth(lambda: encode_logs(Waves(), long_logs, cache=False)) < WHOLE + ALLOWED
+    assert growth(lambda: encode_logs(Waves(), long_logs, cache=False)) < ALL_LATENTS + ALLOWED
 
 
 def test_wide_rows_are_hashed_in_chunks() -> None:
