@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -276,7 +276,7 @@ def test_an_update_of_the_real_size_gives_finite_losses(logs: Logs, size: object
     assert np.isfinite(made.update(1)["loss"])
 
 
-def resigned(directory: Path, **changes: dict[str, object]) -> bytes:
+def resigned(directory: Path, **changes: Mapping[str, object]) -> bytes:
     """A config with changed values and a valid checksum."""
     config = json.loads((directory / "config.json").read_text())
     for section, values in changes.items():

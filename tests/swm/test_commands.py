@@ -15,7 +15,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.swm.evaluation import change_of, doubt_of, import_stable_worldmodel, row_of, silence
+from reachcost.swm.evaluation import change_of, import_stable_worldmodel, row_of, silence, warning_of
 from reachcost.tasks.tworoom import TwoRoom
 from tests.swm.test_public_checkpoints import config_tree, save
 
@@ -76,10 +76,10 @@ def test_goals_can_come_from_a_dataset(
     assert main([*shuffled, "--held-out", str(dataset), "--goal-offset", "10"]) == 0
     assert "shuffled " in capsys.readouterr().out.partition("episodes of")[2]
     assert main([*evaluate, "--held-out", str(dataset), "--weight", "0.5", "--out", str(out)]) == 0
-    doubt = "the head was fitted on 2 episodes that hold these goals, which flatters it"
-    assert f"note: {doubt}" in " ".join(capsys.readouterr().out.split())
+    warning = "the head was fitted on 2 episodes that hold these goals, which flatters it"
+    assert f"note: {warning}" in " ".join(capsys.readouterr().out.split())
     table = json.loads((out / "tables" / "stable-worldmodel-offset-10-hybrid-0.5.json").read_text())
-    assert (table["doubt"], table["weight"]) == (doubt, 0.5)
+    assert (table["doubt"], table["weight"]) == (warning, 0.5)
     assert [row["cost"] for row in table["rows"]] == ["raw", "hybrid", "random"]
     assert main([*evaluate, "--held-out", str(dataset), "--weight", "0.5", "--out", str(out)]) == 1
     assert "exists already: choose another --out" in " ".join(capsys.readouterr().err.split())
@@ -116,13 +116,13 @@ def test_a_head_that_may_have_seen_the_goals_has_a_warning(dataset: Path) -> Non
 
     head = PairHead(8, hidden=4)
     head.record = {"pairs": {"logs_sha256": logs.fingerprint}}
-    assert "give the --logs" in str(doubt_of(head, goals, None))
-    assert "it was not fitted on these --logs" in str(doubt_of(head, goals, task.generate_logs(5)))
-    assert "which flatters it" in str(doubt_of(head, goals, logs))
-    assert doubt_of(head, logged_goals(task.generate_logs(5, seed=3), 5, 3), logs) is None
+    assert "give the --logs" in str(warning_of(head, goals, None))
+    assert "it was not fitted on these --logs" in str(warning_of(head, goals, task.generate_logs(5)))
+    assert "which flatters it" in str(warning_of(head, goals, logs))
+    assert warning_of(head, logged_goals(task.generate_logs(5, seed=3), 5, 3), logs) is None
     precise = Logs({"state": logs.columns["state"].astype(np.float64) + 1e-12}, logs.lengths)
     head.record = {"pairs": {"logs_sha256": precise.fingerprint}}
-    assert "which flatters it" in str(doubt_of(head, goals, precise))  # the same episodes, stored more precisely
+    assert "which flatters it" in str(warning_of(head, goals, precise))  # the same episodes, stored more precisely
 
 
 class Grouped(TwoRoom):

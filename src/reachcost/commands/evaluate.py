@@ -65,7 +65,7 @@ def evaluate(
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.swm.evaluation import compare_in_world, doubt_of, import_stable_worldmodel, table_name
+    from reachcost.swm.evaluation import compare_in_world, import_stable_worldmodel, table_name, warning_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
     use_device(device)
@@ -84,17 +84,17 @@ def evaluate(
     if out is not None:
         require_new(out / "tables" / f"{table_name(goals, weight, from_logs)}.json")
     import_stable_worldmodel()
-    doubt, progress = doubt_of(fitted, complete, opened), ConsoleProgress(console)
+    warning, progress = warning_of(fitted, complete, opened), ConsoleProgress(console)
     known = rc.encode_logs(loaded, opened, progress=progress) if from_logs and opened is not None else None
-    table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, doubt, known, progress)
+    table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, warning, known, progress)
     console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
     change = table.provenance["change"]
     say(
         f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
         f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost"
     )
-    if doubt is not None:
-        say(f"note: {doubt}")
+    if warning is not None:
+        say(f"note: {warning}")
     if out is not None:
         table.write(out)
         say(f"{out / 'tables' / table.name}.md")

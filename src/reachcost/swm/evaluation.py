@@ -217,7 +217,7 @@ def compare_in_world(
     weight: float | None = None,
     planner: CEM | None = None,
     seed: int = 0,
-    doubt: str | None = None,
+    warning: str | None = None,
     logs: Latents | None = None,
     progress: Progress | bool | None = None,
 ) -> ResultTable:
@@ -228,7 +228,7 @@ def compare_in_world(
         model: The frozen world model.
         head: A head fitted on its latents.
         weight: None replaces latent distance by the head; a number adds that much of the head.
-        doubt: Warning about head and goals, see `doubt_of`.
+        warning: Warning about head and goals, see `warning_of`.
     """
     planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)
     labels = head.record.get("pairs", {}).get("labels", "unknown")
@@ -250,7 +250,7 @@ def compare_in_world(
         "evaluation_set": goals.name,
         **goals.record,
         "logs_of_goals_sha256": goals.logs_sha256,
-        "doubt": doubt,
+        "doubt": warning,
         "change": change,
         "episodes": goals.episodes.tolist(),
         "outcomes": {name: found.astype(int).tolist() for name, found in success.items()},
@@ -266,14 +266,14 @@ def compare_in_world(
         f"`{repair}` {formula} (labels {labels}), `random` its random policy; brackets are Wilson intervals of 95 %. "
         f"The repair changes success by {change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired "
         f"interval): {change['gained']} episodes gained, {change['lost']} lost. "
-        f"{f'Note: {doubt}. ' if doubt else ''}Made by `reachcost evaluate`."
+        f"{f'Note: {warning}. ' if warning else ''}Made by `reachcost evaluate`."
     )
     metrics = _metrics(task.groups(goals.starts, goals.goals))
     kinds = {metric: (f"{name} %", 1) for name, metric in metrics.items()}
     return ResultTable(table_name(goals, weight, logs is not None), note, (TOTAL, *kinds), rows, provenance, kinds)
 
 
-def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
+def warning_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
     """Return a warning if the head may have been trained on the goals of a full set; None if it was not.
 
     `logs` are those that the head was fitted on, if they are available.

@@ -175,10 +175,10 @@ def _renamed(where: Path, state: object) -> dict[str, Tensor]:
 
 def _action_blocks(where: object, size: int, logs: Logs | None, actions: ActionBlocks | None) -> ActionBlocks:
     """The given action statistics, or those of the logs, measured as in the public scripts."""
-    if logs is None and actions is None:
-        remedy = "pass its training logs (`logs=`, --logs) or `actions=ActionBlocks(...)`"
-        refuse(where, f"a checkpoint does not hold action statistics: {remedy}")
     if actions is None:
+        if logs is None:
+            remedy = "pass its training logs (`logs=`, --logs) or `actions=ActionBlocks(...)`"
+            refuse(where, f"a checkpoint does not hold action statistics: {remedy}")
         shape = logs.columns["action"].shape if "action" in logs.columns else (0, 1)
         # Every row: the public code drops only rows with NaN, and divides by N for the variance.
         actions = ActionBlocks.of(logs, max(1, size // shape[-1]), taken=np.ones(logs.rows, bool))
