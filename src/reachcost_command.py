@@ -60,7 +60,7 @@ def main() -> int | str | None:
 
 
 class Stream(io.TextIOWrapper):
-    """A standard stream that drops text after a write error, so that the work goes on."""
+    """A standard stream that drops text after a write error, so that the command continues."""
 
     failed: OSError | None = None
     """The first write error."""

@@ -1,4 +1,4 @@
-"""A study of numbers, whose cells do what they are called: for processes of their own, which import it quickly."""
+"""A study of numbers whose cells behave as their names say, in a module that other processes import quickly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reachcost.tasks.contract import Task
 from . import small, toy
 
 BASE = 3
-"""What every number is a multiple of."""
+"""Every number is a multiple of it."""
 
 
 def base(directory: Path) -> Columns:
@@ -35,7 +35,7 @@ def base(directory: Path) -> Columns:
 
 
 def behave(name: str, seen: Path, out: Path) -> None:
-    """Do what a cell is called; `seen` is a file that tells whether it was tried before."""
+    """Behave as the name of a cell says; `seen` is a file that exists if the cell was tried before."""
     tried = seen.exists()
     seen.touch()
     if name == "raises":
@@ -46,7 +46,7 @@ def behave(name: str, seen: Path, out: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "warns":
         warnings.warn("numbers are old", ReachcostWarning, stacklevel=1)
-    if name == "tells":
+    if name == "notes":
         seen.write_text(str(out))
     if name == "sleeps" or (name == "sleeps-once" and not tried):
         seen.write_text(str(os.getpid()))

@@ -1,4 +1,4 @@
-"""Work for a process of its own, in a module that it imports quickly."""
+"""Work for another process, in a module that it imports quickly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reachcost.results.records import exclusive
 
 
 def holding(size: int, _: Path) -> Callable[[], object]:
-    """So many megabytes."""
+    """Hold this number of megabytes."""
     held = np.ones(size * 2**20, np.uint8)
     return lambda: len(held)
 
@@ -30,7 +30,7 @@ def hold(out: Path, held: Event, release: Event) -> None:
 
 
 class Desk:
-    """Says where it is."""
+    """Returns the id of its process."""
 
     def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.full(len(rows), os.getpid()),)

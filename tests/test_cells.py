@@ -134,12 +134,12 @@ def test_workers_record_the_same_bytes(toy_here: Path, tmp_path: Path) -> None:
     shown = {"console": console, "progress": ConsoleProgress(console)}
     made(tmp_path, TOY, start=TWO, **shown)
     assert contents(tmp_path) == contents(toy_here)
-    told = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    assert told.startswith("keys: 17 to compute\n")
-    assert re.search(r"^corridor/heads/sketch-1-trm [\d.]+ s; \d+ of 17 cells done", told, re.MULTILINE)
-    assert "17 of 17 cells done" in told
+    output = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert output.startswith("keys: 17 to compute\n")
+    assert re.search(r"^corridor/heads/sketch-1-trm [\d.]+ s; \d+ of 17 cells done", output, re.MULTILINE)
+    assert "17 of 17 cells done" in output
     made(tmp_path, TOY, start=TWO, **shown)
-    assert console.file.getvalue()[len(told) :] == "keys: 17 cells recorded earlier, 0 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
+    assert console.file.getvalue()[len(output) :] == "keys: 17 cells recorded earlier, 0 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.slow
@@ -231,15 +231,15 @@ def test_a_worker_records_nothing_that_its_cell_needs(tmp_path: Path) -> None:
 
 def test_a_failing_cell_stops_nothing_but_its_table(seen: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    broken, whole = number_request(seen, "fine", "raises", "errs", "last"), number_request(seen, "fine", "last")
-    tables = make_tables([broken, whole], out)
+    broken, complete = number_request(seen, "fine", "raises", "errs", "last"), number_request(seen, "fine", "last")
+    tables = make_tables([broken, complete], out)
     assert [row.cost for row in next(tables).rows] == ["fine", "last"]
     with pytest.raises(ReachcostError) as failed:
         next(tables)
     assert re.fullmatch(
         r"numbers/numbers/raises failed \(there is no such number: take another\); numbers/numbers/errs failed "
-        r"\(ZeroDivisionError: by nothing in \S+cells.py:\d+\): all else is recorded; fix it, and the same command "
-        "goes on",
+        r"\(ZeroDivisionError: by nothing in \S+cells.py:\d+\): fix that, and repeat the command, as all other cells "
+        "are recorded",
         str(failed.value),
     )
     assert recorded(out) == {"numbers/base/weights", "numbers/numbers/fine", "numbers/numbers/last"}

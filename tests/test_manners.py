@@ -162,10 +162,10 @@ def test_missing_options_and_unknown_commands_are_explained(capsys: pytest.Captu
     assert "logs generate" in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("asked", [["logs", "generate", "--help"], ["logs", "--help"], ["logs"]])
-def test_the_help_of_a_command_of_two_words_names_both(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [["logs", "generate", "--help"], ["logs", "--help"], ["logs"]])
+def test_help_of_two_word_commands_names_both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as usage:
-        main(asked)
+        main(arguments)
     assert usage.value.code == 0
     assert capsys.readouterr().out.startswith("usage: reachcost logs generate ")
 
@@ -178,9 +178,9 @@ def test_the_demo_refuses_more_episodes_than_exist(tmp_path: Path, capsys: pytes
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("trm", "said"), [(0.0, True), (60.0, False)])
+@pytest.mark.parametrize(("trm", "noted"), [(0.0, True), (60.0, False)])
 def test_the_demo_reports_a_failed_repair(
-    trm: float, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trm: float, noted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [TableRow(name, "lewm", 5, {"success": share}, {}, None) for name, share in (("raw", 0.0), ("trm", trm))]
     table = ResultTable("demo", "", ("success",), rows, {})
@@ -188,7 +188,7 @@ def test_the_demo_reports_a_failed_repair(
     monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_, **__: (table, None))
     monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    assert ("trm is not better than raw here" in capsys.readouterr().out) is said
+    assert ("trm is not better than raw here" in capsys.readouterr().out) is noted
 
 
 # Signals

@@ -65,9 +65,9 @@ def documented() -> str:
 
 def test_the_documented_example_runs_in_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = documented()
-    for whole, part in SMALLER.items():
-        assert whole in text
-        text = text.replace(whole, part)
+    for full, small in SMALLER.items():
+        assert full in text
+        text = text.replace(full, small)
     (tmp_path / "sweep.toml").write_text(text)
     command = ["sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "out")]
     assert main([*command, "--plan"]) == 0

@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 
 import tyro
 
-from reachcost.commands import asked, console
+from reachcost.commands import console, current
 from reachcost.commands.audit import audit
 from reachcost.commands.demo import demo
 from reachcost.commands.evaluate import evaluate
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments == ["--version"]:
         console.print(f"reachcost {version('reachcost')}", highlight=False)
         return 0
-    asked[:] = arguments
+    current[:] = arguments
     try:
         with _interruptible(), _terminable(), _plain_warnings():
             code = parse(commands(), arguments)()
@@ -125,7 +125,7 @@ def _deferred(command: Command) -> Callable[..., Any]:
     def defer(*given: Any, **named: Any) -> Callable[[], int | None]:
         return partial(command, *given, **named)
 
-    defer.__signature__ = signature(command)  # pyright: ignore[reportFunctionMemberAccess]
+    defer.__signature__ = signature(command)
     defer.__annotations__ = get_type_hints(command, include_extras=True)
     defer.__doc__ = re.sub(r"\n {12}", " ", command.__doc__ or "")  # as the help keeps line breaks
     return defer

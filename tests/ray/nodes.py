@@ -1,4 +1,4 @@
-"""A cluster of several node processes on this machine, which can be killed; a process of its own looks after it."""
+"""A cluster of several node processes on this machine, which can be killed; another process starts and ends it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class Nodes:
     """A cluster: its head computes nothing, every other node has one core.
 
     Args:
-        count: How many others.
+        count: Number of other nodes.
     """
 
     def __init__(self, count: int) -> None:
         command = [sys.executable, "-m", "tests.ray.nodes", str(count)]
         self._keeper = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.address, self._raylets = self._told()
+        self.address, self._raylets = self._reported()
 
     def kill(self, number: int) -> None:
-        """Kill all processes of a node, without a word, and add another one."""
+        """Kill all processes of a node, and add another node."""
         assert self._keeper.stdin is not None
         self._keeper.stdin.write(f"{number}\n")
         self._keeper.stdin.flush()
-        self.address, self._raylets = self._told()
+        self.address, self._raylets = self._reported()
 
     def number_of(self, worker: int) -> int:
-        """On which node a worker process is."""
+        """Return the number of the node of a worker process."""
         parent = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
         return self._raylets.index(parent)
 
@@ -42,24 +42,24 @@ class Nodes:
         found = []
         for process in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
             try:
-                said = Path(f"/proc/{process}/cmdline").read_bytes()
+                command = Path(f"/proc/{process}/cmdline").read_bytes()
                 self.number_of(process)
             except (OSError, ValueError):
                 continue
-            found += [process] if said.startswith(b"ray::compute") else []
+            found += [process] if command.startswith(b"ray::compute") else []
         return found
 
     def close(self) -> None:
         self._keeper.communicate()
 
-    def _told(self) -> tuple[str, list[int]]:
+    def _reported(self) -> tuple[str, list[int]]:
         assert self._keeper.stdout is not None
         address, raylets = json.loads(self._keeper.stdout.readline())
         return address, raylets
 
 
 def keep(count: int) -> None:
-    """Look after a cluster: kill the nodes whose numbers come in, and tell of those that are there."""
+    """Run a cluster: kill the nodes whose numbers are read, and write the address and the remaining nodes."""
     quiet()
     from ray.cluster_utils import Cluster
 
@@ -67,16 +67,16 @@ def keep(count: int) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **loopback})
     nodes = [cluster.add_node(num_cpus=1, **loopback) for _ in range(count)]
 
-    def tell() -> None:
+    def report() -> None:
         raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
         sys.stdout.write(json.dumps([cluster.address, raylets]) + "\n")
         sys.stdout.flush()
 
-    tell()
+    report()
     for line in sys.stdin:
         cluster.remove_node(nodes[int(line)], allow_graceful=False)
         nodes[int(line)] = cluster.add_node(num_cpus=1, **loopback)
-        tell()
+        report()
     cluster.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""Cells on a cluster of several nodes: the rows of one process, whoever is killed, from what is sent there alone."""
+"""Cells on a cluster of several nodes: the same rows as in one process, also if processes and nodes are killed."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ with Path({seen!r}).open("a") as seen:
 """
 
 
-def test_a_world_of_ones_own_travels_with_its_logs(
-    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_custom_world_is_sent_with_its_logs(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from reachcost.data.logs_hdf5 import write_logs
 
     from ..toy import Corridor
@@ -93,17 +91,17 @@ def test_workers_that_die_are_replaced_and_a_cell_that_kills_them_fails(
     out = tmp_path / "out"
     monkeypatch.setattr("reachcost.experiments.cells.ray_tasks.RETRIES", 1)
     with pytest.raises(ReachcostError) as failed, pytest.warns(ReachcostWarning, match="numbers are old"):
-        made(out, number_request(seen, "tells", "dies", "raises", "dies-once", "warns"), start=start)
-    told = str(failed.value)
-    assert re.search(r"dies failed \(its worker process died 2 times: memory may have run out", told)
-    assert "raises failed (there is no such number: take another)" in told
-    names = ("tells", "dies-once", "warns")
+        made(out, number_request(seen, "notes", "dies", "raises", "dies-once", "warns"), start=start)
+    message = str(failed.value)
+    assert re.search(r"dies failed \(its worker process died 2 times: memory may have run out", message)
+    assert "raises failed (there is no such number: take another)" in message
+    names = ("notes", "dies-once", "warns")
     assert recorded(out) == {"numbers/base/weights", *(f"numbers/numbers/{name}" for name in names)}
-    assert Path((seen / "tells").read_text()).is_relative_to(nodes_directory())
+    assert Path((seen / "notes").read_text()).is_relative_to(nodes_directory())
     assert not left_on_nodes()
 
 
-def test_a_node_that_dies_takes_no_cell_along(nodes: Nodes, start: Start, seen: Path, tmp_path: Path) -> None:
+def test_a_node_that_dies_loses_no_cell(nodes: Nodes, start: Start, seen: Path, tmp_path: Path) -> None:
     def kill() -> None:
         nodes.kill(nodes.number_of(sleeper(seen, "sleeps-once")))
 
@@ -128,9 +126,7 @@ print([*make_tables(requests, Path(out), partial(RayTasks, address=address))])
 """
 
 
-def test_a_driver_that_is_killed_goes_on_when_it_is_repeated(
-    nodes: Nodes, start: Start, seen: Path, tmp_path: Path
-) -> None:
+def test_a_killed_driver_resumes_when_it_is_repeated(nodes: Nodes, start: Start, seen: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", DRIVER, str(seen), str(tmp_path), nodes.address]
     driver = subprocess.Popen(command, cwd=ROOT)
     worker = sleeper(seen, "sleeps-once")
@@ -153,12 +149,12 @@ def test_nodes_of_another_version_are_refused(start: Start, tmp_path: Path, monk
     )
 
 
-def test_an_address_of_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_without_a_cluster_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--on", "ray", "--address", "127.0.0.1:1"]) == 1
     assert re.search(r"there is no Ray cluster 127.0.0.1:1 \(.*\): start one with", capsys.readouterr().err)
 
 
-def test_ctrl_c_ends_a_cluster_of_ones_own_without_a_word_of_ray(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_cluster_of_a_command_silently(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(CORRIDOR + "[heads.trm]\nrecipe = {epochs = 1000000}\n")
     command = [sys.executable, "-m", "reachcost", "sweep", str(tmp_path / "keys.toml"), "--trust"]
     command += ["--on", "ray", "--workers", "1"]
@@ -173,8 +169,8 @@ def test_ctrl_c_ends_a_cluster_of_ones_own_without_a_word_of_ray(tmp_path: Path)
     )
     wait_for(lambda: bool(recorded(out)))
     os.killpg(driver.pid, signal.SIGINT)
-    told, errors = driver.communicate(timeout=120)
+    output, errors = driver.communicate(timeout=120)
     assert driver.returncode == 130
     assert errors == "reachcost: interrupted; saved files are complete, and the same command uses them\n"
-    assert all(line.startswith(("keys: ", "keys/")) for line in told.splitlines())
+    assert all(line.startswith(("keys: ", "keys/")) for line in output.splitlines())
     assert not left_on_nodes()

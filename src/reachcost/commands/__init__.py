@@ -17,7 +17,7 @@ from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
 
 console = PlainConsole()
-asked: list[str] = []
+current: list[str] = []
 """Arguments of the command that runs."""
 
 
@@ -33,7 +33,7 @@ def console_table(*headings: str, title: str | None = None) -> Table:
 
 def command_line() -> str:
     """The command that the user typed."""
-    return shlex.join(["reachcost", *asked])
+    return shlex.join(["reachcost", *current])
 
 
 def require_new(out: Path) -> None:
@@ -49,7 +49,7 @@ def require_writable(*directories: Path) -> None:
         if not place.is_dir():
             raise ReachcostError(f"{place} is a file: choose another --out, a directory")
         try:
-            with tempfile.TemporaryFile(dir=place):  # permissions do not tell whether a medium is read-only
+            with tempfile.TemporaryFile(dir=place):  # permissions do not show whether a medium is read-only
                 pass
         except OSError as error:
             raise ReachcostError(

@@ -44,7 +44,7 @@ def evaluate(
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> None:
-    """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
+    """Compare success before and after a repair in `World.evaluate` of stable-worldmodel.
 
     It takes JEPA models and worlds of stable-worldmodel. Evaluate others in Python, with `rc.control`.
 

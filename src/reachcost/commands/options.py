@@ -21,7 +21,6 @@ from reachcost.tasks.registry import build_task, make_task, task_names
 if TYPE_CHECKING:
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.logs import Logs
-    from reachcost.planning.planner import SamplingPlanner
     from reachcost.protocols import WorldModel
     from reachcost.tasks.contract import Task
 
@@ -58,12 +57,9 @@ REMEDY = "fix it, and try again"
 
 
 def task_option(text: str | None, **options: Any) -> Task:
-    """Return the task that a command names. A custom task is checked first, unless its use checks it anyway.
+    """Return the task of a name, `module:Class`, or `file.py:Class`, where a function may replace the class.
 
-    Args:
-        text: A name, `module:Class`, `path/to/file.py:Class`, or the same with a function that returns a task. None is
-            the default task.
-        options: Arguments for the class or function.
+    None is the default task. A custom task is checked first, unless its use checks it anyway.
 
     >>> task_option("reachcost.tasks.tworoom:TwoRoom", pixels=64).name
     'tworoom'
@@ -73,12 +69,12 @@ def task_option(text: str | None, **options: Any) -> Task:
 
     if text is None or text in task_names():
         return make_task(text, **options)
-    if not is_own(text):
+    if not is_custom(text):
         raise ReachcostError(
             f"unknown task {text!r}: choose one of {', '.join(task_names())}, or name a custom one as module:Class or "
             "path/to/file.py:Class"
         )
-    found = own_object(text)
+    found = custom_object(text)
     task = found if isinstance(found, Task) else build_task(text, _callable(text, found), **options)
     if task.offers("generate_logs") or (task.sets and task.discrete_actions is not None):
         check_task(task)
@@ -116,9 +112,9 @@ def model_option(
     from reachcost.protocols import WorldModel
     from reachcost.worldmodels.loading import load_world_model
 
-    if not is_own(text):
+    if not is_custom(text):
         return load_world_model(text, logs=logs, trust_pickle=trust_pickle, clamp=clamp)
-    found = own_object(text)
+    found = custom_object(text)
     if isinstance(found, type) or not isinstance(found, WorldModel):
         found = _made(text, found, {"task": task, "logs": logs})
     if not isinstance(found, WorldModel):
@@ -138,7 +134,7 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     return task.evaluation_set(name or task.sets[0])
 
 
-def planner_option(task: Task | None, candidates: int, iterations: int, horizon: int | None = None) -> SamplingPlanner:
+def planner_option(task: Task | None, candidates: int, iterations: int, horizon: int | None = None) -> Any:
     """Return the planner with this number of candidates and iterations, for the actions of the task."""
     from reachcost.planning.control import sized_planner
 
@@ -148,10 +144,10 @@ def planner_option(task: Task | None, candidates: int, iterations: int, horizon:
     return planner if horizon is None else replace(planner, horizon=horizon)
 
 
-def is_own(text: str) -> bool:
+def is_custom(text: str) -> bool:
     """Whether a text is module:name or file.py:name, and not a path or a name on the Hub.
 
-    >>> is_own("my_world:Maze"), is_own("./my_world.py:Maze"), is_own("hf://me/model"), is_own("runs/model")
+    >>> is_custom("my_world:Maze"), is_custom("./my_world.py:Maze"), is_custom("hf://me/model"), is_custom("runs/model")
     (True, True, False, False)
     """
     where, colon, name = text.rpartition(":")
@@ -169,7 +165,7 @@ def needs_trust(text: str) -> bool:
     return bool(colon) and name.isidentifier() and not ours
 
 
-def own_object(text: str) -> Any:
+def custom_object(text: str) -> Any:
     """Return the object of `module:name` or `path/to/file.py:name`; the working directory may hold the module."""
     where, _, name = text.rpartition(":")
     here = str(Path.cwd())
@@ -208,14 +204,14 @@ def _file(path: Path) -> ModuleType:
             return module
     name = path.stem if path.stem not in sys.modules else f"{path.stem}@{path}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None or (loader := spec.loader) is None:
         raise ReachcostError(f"{path} is not a Python file: name one that ends in .py")
     module = importlib.util.module_from_spec(spec)
     if (neighbours := str(path.parent)) not in sys.path:
         sys.path.insert(0, neighbours)
     sys.modules[name] = module
     try:
-        call_foreign(lambda: spec.loader.exec_module(module), f"{path} failed", REMEDY)
+        call_foreign(lambda: loader.exec_module(module), f"{path} failed", REMEDY)
     except ReachcostError:
         del sys.modules[name]
         raise

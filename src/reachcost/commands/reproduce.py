@@ -139,7 +139,7 @@ def reproduce(
         tables += missing_tables(figure, out) if options.report is None else all_figures()[figure].tables
     requests = [request_of(table) for table in dict.fromkeys(tables)]
     if options.report is not None and not requests:
-        raise ReachcostError(f"{name} is drawn from no table, and a report shows tables: leave --report out")
+        raise ReachcostError(f"{name} uses no table, and a report shows tables: leave --report out")
     began = time.perf_counter()
     options.make(requests, out, f"reachcost reproduce {name}")
     for figure in [] if options.plan else figures:

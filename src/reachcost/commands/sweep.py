@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.commands.options import Flag, is_own, logs_option, model_option, needs_trust, shown_as, task_option
+from reachcost.commands.options import Flag, is_custom, logs_option, model_option, needs_trust, shown_as, task_option
 from reachcost.commands.reproduce import DEFAULT, TableOptions
 from reachcost.core.files import expand_path, require_regular
 from reachcost.core.progress import PlainConsole
@@ -52,7 +52,7 @@ def sweep(
 
 def _reads(sweep: Sweep) -> tuple[str, ...]:
     """Return the user's files and directories among the names in a sweep."""
-    names = [name.rpartition(":")[0] if is_own(name) else name for name in (sweep.task, *sweep.models)]
+    names = [name.rpartition(":")[0] if is_custom(name) else name for name in (sweep.task, *sweep.models)]
     names += [sweep.logs] if isinstance(sweep.logs, str) else []
     return tuple(name for name in dict.fromkeys(names) if expand_path(name).exists())
 

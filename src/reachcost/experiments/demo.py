@@ -17,10 +17,8 @@ from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Stu
 from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.protocols import WorldModel
 from reachcost.results.episode_figures import Panel, draw_replay
 from reachcost.results.tables import ResultTable
-from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import BORDER, SIZE, SUCCESS_DISTANCE
 from reachcost.worldmodels.loading import load_world_model
@@ -40,23 +38,19 @@ PAPER: dict[str, dict[str, float]] = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0,
 """The paper's outcomes: means over three world models, with all rollouts."""
 
 
-def _model(task: Task, clamp: bool) -> WorldModel:
-    return load_world_model(MODEL, clamp=clamp)
-
-
 NOTE = (
     "Closed loop on the high-distance set with the bundled lewm-tworoom-3072: only the terminal cost changes. The "
     "planner is the paper's with a fifth of its rollouts, 128 candidates x 5 rounds. `raw` is latent MSE; `trm` our "
-    "head, trained on half of the usual pairs of logged times, without the episodes of the evaluation set; "
+    "head, trained on half of the default pairs of logged times, without the episodes of the evaluation set; "
     "`trm-shuffled` its control with permuted times; `oracle` plans with the simulator and the true distance, "
-    "`random` acts at random. The last line begins its plans with what the logs know, 37 candidates x 5 rounds "
+    "`random` acts at random. The last row starts plans from logged action sequences, 37 candidates x 5 rounds "
     "(`rc.CEM.experienced()`), and is the default of `rc.control(..., logs=...)`. The paper's values are means over "
     "its three world models, with all rollouts."
 )
 
 
 def row_plans() -> list[RowPlan]:
-    """Return every cost on one world model, then the repaired cost with the planner that begins with logs."""
+    """Return every cost on one world model, then the repaired cost with plans that start from logs."""
     found = [RowPlan("lewm", cost, PAPER.get(cost), (MEMBER.seed,), single=True) for cost in COSTS]
     return [*found, replace(found[1], changes={"planner": CEM.experienced()}, setting="from logs, 37 x 5")]
 
@@ -96,7 +90,7 @@ def run_demo(
         protocol=2,
         task=TwoRoom,
         logs={"episodes": log_episodes, "seed": 0},
-        models={MODEL: _model},
+        models={MODEL: lambda task, clamp: load_world_model(MODEL, clamp=clamp)},
         members={"lewm": (MEMBER,)},
         planner=PLANNER,
         pools=PoolPlan(CANDIDATES, seed=lambda seed: 123),

@@ -114,7 +114,7 @@ class Experiment(Recording):
         return self.place(name)[1]
 
     def excluded(self, evaluation: str | None = None) -> str:
-        """Return the set whose source episodes a head must not see: its own, unless it is of other logs."""
+        """Return the set whose source episodes a head must not see; for a set of other logs, that of the study."""
         if evaluation is None or evaluation in self.study.foreign_sets:
             return self.study.evaluation
         return evaluation

@@ -85,7 +85,7 @@ def table_row(experiment: Experiment, plan: RowPlan, metrics: Sequence[str]) -> 
     extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for part in parts for setting in part]}
     if len(settings) > 1:
         extra["per_run"] = {m: [round(float(mean), 4) for mean in v.mean(1)] for m, v in values.items()}
-    # Heads on one world model are no independent runs: their mean is one value for each of its episodes.
+    # Heads on one world model are not independent runs: their mean is one value for each of its episodes.
     members = len(settings) // len(plan.head_seeds)
     if len(plan.head_seeds) > 1:
         values = {m: v.reshape(members, -1, v.shape[1]).mean(1) if len(v) > members else v for m, v in values.items()}

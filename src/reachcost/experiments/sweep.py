@@ -57,7 +57,7 @@ LARGEST = 2**32 - 1
 ROUNDS, MOST_ROUNDS = ("budgets", "epochs", "iterations"), 1_000_000
 """Settings that repeat work, and their maximum."""
 NOTE = (
-    "A sweep: success and steps from closed loops, each line the mean over the seeds of heads and planners. `raw` is "
+    "A sweep: success and steps from closed loops, each row the mean over the seeds of heads and planners. `raw` is "
     "latent distance, `random` acts at random."
 )
 RANKED_NOTE = (
@@ -118,11 +118,7 @@ class Sweep:
 
 
 def read_sweep(file: str, text: str) -> Sweep:
-    """Return the sweep in a file.
-
-    Args:
-        file: Name of the file, for error messages.
-        text: Its content.
+    """Return the sweep in a text; `file` is the name of its file, for error messages.
 
     >>> read_sweep("small.toml", "task = 'corridor'\\nmodels = ['exact']").name
     'small'
@@ -131,7 +127,7 @@ def read_sweep(file: str, text: str) -> Sweep:
         raise ReachcostError(f"{file} is longer or nested deeper than any sweep: write lists of a few settings")
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of many digits is no TOMLDecodeError
+    except (ValueError, RecursionError) as error:  # a number of many digits is another ValueError
         raise ReachcostError(f"{file} is not TOML ({str(error).partition(';')[0]}): correct that place") from error
     _require_usable(document, file)
     _require_known(Sweep, document, file, "file")
@@ -144,13 +140,7 @@ def read_sweep(file: str, text: str) -> Sweep:
 
 
 def _require_usable(part: Any, where: str, name: str = "") -> None:
-    """Refuse texts that cannot be paths, and numbers that are too large, anywhere in a document.
-
-    Args:
-        part: A value of TOML.
-        where: Its place, for error messages.
-        name: Its name.
-    """
+    """Refuse texts that cannot be paths, and numbers that are too large, anywhere in a document."""
     if isinstance(part, dict):
         for key, value in part.items():
             _require_usable(key, where)
@@ -177,7 +167,7 @@ def _require_usable(part: Any, where: str, name: str = "") -> None:
 
 
 def _require_known(kind: type, given: Mapping[str, Any], where: str, *hidden: str) -> None:
-    """Refuse names that are no fields of a dataclass."""
+    """Refuse names that are not fields of a dataclass."""
     known = [part.name for part in fields(kind) if part.name not in hidden]
     for name in given:
         if name not in known:
@@ -195,7 +185,7 @@ def _checked(kind: type, given: Mapping[str, Any], where: str, *hidden: str) -> 
 
 @cache
 def _model_of(kind: type) -> type[BaseModel]:
-    """Return a pydantic model with the fields of a dataclass, all optional, and without its own checks."""
+    """Return a pydantic model with the fields of a dataclass, all optional, and without its `__post_init__`."""
     optional: dict[str, Any] = {name: (hint, None) for name, hint in get_type_hints(kind).items()}
     return create_model(kind.__name__, **{part.name: optional[part.name] for part in fields(kind)})
 
@@ -363,7 +353,7 @@ def _row_plans(
         words = [name] * (len(sets) > 1) + [f"{budget} actions"] * (len(sweep.budgets) > 1)
         for number, (called, planner) in enumerate(planners.items()):
             changes: dict[str, Any] = {**protocol, **({} if sweep.clamp else {"clamp": False})}
-            changes |= {"planner": planner} if number else {}  # the first is the study's own
+            changes |= {"planner": planner} if number else {}  # the first is that of the study
             setting = ", ".join([*words, *([called] * (len(planners) > 1))])
             rows += [RowPlan(model, cost, changes=changes, setting=setting) for model in models for cost in costs]
         rows += [RowPlan(models[0], bound, changes=protocol, setting=", ".join(words)) for bound in bounds]

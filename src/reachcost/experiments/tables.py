@@ -47,7 +47,7 @@ class TableRows:
     """Returns cells that are known only when all others are recorded."""
 
     def cells(self, recording: Recording) -> dict[Path, Cell]:
-        """Return every cell that is known by now and what it needs, needs first."""
+        """Return every cell that can be declared so far, and its needs before it."""
         declared = self.runs(recording) if callable(self.runs) else recording.cells(self.runs)
         cells = with_needs(declared)
         if not missing_of(cells):
@@ -123,14 +123,8 @@ def make_tables(
 ) -> Iterator[ResultTable]:
     """Compute missing runs, and write each table and its picture from the recorded rows once they are complete.
 
-    Args:
-        requests: The tables.
-        out: Directory for records, tables and pictures.
-        start: Makes the executor; by default cells are computed in this process.
-        progress: Where to show progress; True for the terminal.
-        durations: Seconds of recorded runs, to estimate the time left; by default those in `out`.
-        console: Shows cells that are computed in other processes.
-        then: See `Then`.
+    `start` makes the executor; by default cells are computed in this process. `durations` are seconds of recorded runs,
+    to estimate the time left. `console` shows cells that are computed in other processes. For others see `make_table`.
     """
     progress = as_progress(progress)
     with exclusive(out), scratch_directory(out / "cells") as scratch:

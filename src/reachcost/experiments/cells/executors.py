@@ -91,12 +91,7 @@ class Worker:
 
 
 class Executor:
-    """Computes cells in this process, one after the other; subclasses compute them elsewhere. It records nothing.
-
-    Args:
-        out: The output directory.
-        scratch: A directory for temporary files.
-    """
+    """Computes cells in this process, one after the other; subclasses compute them elsewhere. It records nothing."""
 
     places = 1
     """Number of cells that are computed at a time."""
@@ -126,14 +121,9 @@ Start = Callable[[Path, Path], Executor]
 
 
 class LocalPool(Executor):
-    """Computes cells in worker processes of this machine.
+    """Computes cells in worker processes of this machine, by default one for each core; they share its threads.
 
     Every worker is a `ProcessPoolExecutor` of one process: if it dies, only its own cell is affected.
-
-    Args:
-        out: The output directory, which workers read.
-        scratch: A directory for temporary files.
-        workers: Number of processes; by default one for each core. Threads are divided among them.
     """
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None) -> None:

@@ -60,11 +60,10 @@ class RayTasks(Executor):
     """Computes cells on a Ray cluster.
 
     Args:
-        out: The output directory; only the driver reads it.
+        out: The output directory, which only the driver reads.
         scratch: Not used.
         workers: Number of cells at a time; by default the number of cores (or GPUs, if they are used) of the cluster.
-        address: Address of a cluster (`auto`, `host:port`, `ray://host:port`); by default that of `RAY_ADDRESS`, or a
-            new cluster on this machine.
+        address: Address of a cluster; by default that of `RAY_ADDRESS`, or a new cluster on this machine.
     """
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None, address: str | None = None) -> None:

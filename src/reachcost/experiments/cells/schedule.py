@@ -38,7 +38,7 @@ class TableRequest(NamedTuple):
     """The command that makes this table, if there is one."""
 
     def cells(self, recordings: Recordings) -> dict[Path, Cell]:
-        """Return every cell that is known by now, needs first."""
+        """Return every cell that can be declared so far, needs first."""
         recording = recordings.of(self.study)
         if self.table not in recording.study.tables:
             known = ", ".join(recording.study.tables)
@@ -48,15 +48,10 @@ class TableRequest(NamedTuple):
 
 
 class Schedule:
-    """Computes cells, records their results, and shows how far it is.
+    """Lets an executor compute cells, records their results, and shows how far it is.
 
-    A cell that fails stops only the cells that need it.
-
-    Args:
-        executor: Computes cells.
-        progress: Shows messages, and cells that are computed in this process.
-        durations: Seconds of recorded runs, to estimate the time left.
-        console: Shows cells that are computed in other processes.
+    A cell that fails stops only the cells that need it. `durations` estimate the time left. `console` shows cells that
+    are computed in other processes.
     """
 
     def __init__(
@@ -99,8 +94,8 @@ class Schedule:
         if self._failed:
             others = len(self._failed) - len(self._reasons)
             raise ReachcostError(
-                f"{'; '.join(self._reasons)}{f'; {others} more need that' if others else ''}: all else is recorded; "
-                "fix it, and the same command goes on"
+                f"{'; '.join(self._reasons)}{f'; {others} more need that' if others else ''}: fix that, and repeat the "
+                "command, as all other cells are recorded"
             )
 
     @property
@@ -216,12 +211,9 @@ class Part(NamedTuple):
 
 
 def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[Part]:
-    """Yield what of every table is recorded and what remains, by kind of cell; nothing is computed or written.
+    """Yield what of every table is recorded in `out` and what remains, by kind of cell; nothing is computed or written.
 
-    Args:
-        requests: The tables; cells that several of them share are counted in the first.
-        out: Their output directory, which need not exist.
-        elsewhere: Further output directories, whose records help to estimate times.
+    Cells that several tables share are counted in the first. Records in `elsewhere` help to estimate times.
     """
     require_intact_runs(out)
     recordings, durations, counted = Recordings(out), Durations([out, *elsewhere]), set[Path]()
