@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
@@ -34,14 +32,6 @@ from reachcost.results.records import as_json
 pytestmark = pytest.mark.processor
 
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
-
-
-@given(st.lists(st.integers(1, 4), max_size=3), st.booleans())
-def test_heads_broadcast_and_are_never_negative(shape: list[int], symmetric: bool) -> None:
-    head = PairHead(latent_dim=5, hidden=8, symmetric=symmetric)
-    values = head(torch.randn(*shape, 3, 5), torch.randn(5))
-    assert values.shape == (*shape, 3)
-    assert (values >= 0).all()
 
 
 def test_symmetrised_head_is_the_mean_of_both_orders(head: PairHead) -> None:
@@ -75,9 +65,8 @@ def test_training_is_deterministic_and_leaves_global_randomness_alone(pairs: Tem
     one, same, other = (fit(pairs, QUICK, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == threads
-    for name, weight in one.state_dict().items():
-        assert torch.equal(weight, same.state_dict()[name])
-    assert not torch.equal(one.state_dict()["mlp.0.weight"], other.state_dict()["mlp.0.weight"])
+    assert same_weights(one, same)
+    assert not same_weights(one, other)
 
 
 def test_divergence_is_reported(pairs: TemporalPairs) -> None:
@@ -92,15 +81,13 @@ def test_a_head_is_saved_in_two_files_of_a_new_directory(head: PairHead, tmp_pat
         save_head(head, tmp_path / "head")
 
 
-@given(cut=st.integers(0, 10_000))
-def test_a_truncated_head_is_refused(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    directory = tmp_path_factory.mktemp("heads") / "head"
-    save_head(PairHead(4, hidden=8), directory)
-    weights = directory / "weights.safetensors"
-    data = weights.read_bytes()
-    weights.write_bytes(data[: cut % len(data)])
+@pytest.mark.parametrize("size", [0, 4, 100, -1])
+def test_a_truncated_head_is_refused(size: int, tmp_path: Path) -> None:
+    save_head(PairHead(4, hidden=8), tmp_path / "head")
+    weights = tmp_path / "head" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
     with pytest.raises(ReachcostError, match="truncated"):
-        load_head(directory)
+        load_head(tmp_path / "head")
 
 
 def edit_config(directory: Path, **changes: object) -> None:
@@ -170,10 +157,8 @@ def test_every_kind_broadcasts_learns_and_comes_back(kind: str, pairs: TemporalP
     assert head(torch.zeros(3, 5, 10), torch.ones(10)).shape == (3, 5)
     save_head(head, tmp_path / kind)
     loaded = load_head(tmp_path / kind)
-    assert type(loaded) is type(head)
-    z, goal = torch.randn(7, 10), torch.randn(7, 10)
-    assert torch.equal(loaded(z, goal), head(z, goal))
-    assert (loaded.config, loaded.record) == (head.config, head.record)
+    assert (type(loaded), loaded.config, loaded.record) == (type(head), head.config, head.record)
+    assert same_weights(loaded, head)
     with pytest.raises(ReachcostError, match="dimension 10"):
         head(torch.zeros(2, 3), torch.zeros(3))
 

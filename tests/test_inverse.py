@@ -15,6 +15,13 @@ from reachcost.protocols import Observations
 QUICK = rc.peers.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)
 
 
+def logs_of(steps: list[tuple[np.ndarray, np.ndarray]]) -> rc.Logs:
+    """Logs of the states [E, ...] and actions [E, ...] of every step."""
+    columns = [np.stack(part, 1).reshape(-1, part[0].shape[1]) for part in zip(*steps, strict=True)]
+    single = [column.astype(np.float32) if column.dtype.kind == "f" else column for column in columns]
+    return rc.Logs(dict(zip(("state", "action"), single, strict=True)), np.full(len(steps[0][0]), len(steps)))
+
+
 class Plain(rc.Task):
     """A point in the plane that moves by at most 1 in each direction."""
 
@@ -33,13 +40,12 @@ class Plain(rc.Task):
         """Noisy walks towards a target; actions are often clipped at the bounds."""
         rng, rows = np.random.default_rng(seed), 16
         here, aim = rng.uniform(-8, 8, (2, episodes, 2))
-        states, actions = [], []
+        taken = []
         for _ in range(rows):
-            actions.append(np.clip(np.clip(aim - here, -1, 1) + rng.normal(0, 2, here.shape), -1, 1))
-            states.append(here)
-            here = here + actions[-1]
-        columns = {"state": np.stack(states, 1).reshape(-1, 2), "action": np.stack(actions, 1).reshape(-1, 2)}
-        return rc.Logs({name: part.astype(np.float32) for name, part in columns.items()}, np.full(episodes, rows))
+            action = np.clip(np.clip(aim - here, -1, 1) + rng.normal(0, 2, here.shape), -1, 1)
+            taken.append((here, action))
+            here = here + action
+        return logs_of(taken)
 
 
 class Position:
@@ -76,12 +82,11 @@ class Line(rc.Task):
         """Walks to one of the ends; a tenth of the moves are wrong."""
         rng, rows = np.random.default_rng(seed), 8
         here, aim = rng.integers(11, size=(episodes, 1)), rng.integers(2, size=(episodes, 1))
-        states, actions = [], []
+        taken = []
         for _ in range(rows):
-            states, actions = [*states, here], [*actions, np.where(rng.random(aim.shape) < 0.1, 1 - aim, aim)]
-            here = self.step(here, actions[-1])
-        columns = {"state": np.stack(states, 1).reshape(-1, 1), "action": np.stack(actions, 1).reshape(-1, 1)}
-        return rc.Logs(columns, np.full(episodes, rows))
+            taken.append((here, np.where(rng.random(aim.shape) < 0.1, 1 - aim, aim)))
+            here = self.step(*taken[-1])
+        return logs_of(taken)
 
 
 class Place:

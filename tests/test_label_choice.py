@@ -15,7 +15,6 @@ import torch
 import reachcost as rc
 from reachcost.core.progress import Progress
 from reachcost.fitting.labelled_recipe import (
-    LabelledRecipe,
     arguments_for_logged_times,
     choose_labels,
     measured_asymmetry,
@@ -24,7 +23,6 @@ from reachcost.labels.graph import asymmetry, shortcuts
 from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.stitched import StitchedPairs
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost_paper.worlds import suite
 
 from .small import choose_labels_briefly
 
@@ -103,21 +101,6 @@ def test_logged_times_are_the_last_choice() -> None:
         choose_labels(corridors(1).logs, 500)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.slow
-def test_labels_are_directed_where_a_gate_opens_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    choose_labels_briefly(monkeypatch)
-    found = {}
-    for name in ("one-way", "rooms"):
-        world = suite()[name]
-        task = world.task()
-        logs = task.generate_logs(**{**world.logs, "episodes": 500})
-        latents = rc.encode_logs(world.model(task, logs), logs)
-        pairs = choose_labels(latents, 500)
-        found[name] = pairs.record["labels"], pairs.record["directed"]
-        assert (measured_asymmetry(StitchedPairs(latents, **FEW)) > 0.15) == (name == "one-way")
-    assert found == {"one-way": ("stitched", True), "rooms": ("stitched", False)}
-
-
 @pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
 def test_unconnected_logs_and_unordered_frames_get_imagined_labels() -> None:
     logs = TASK.generate_logs(300, seed=7)
@@ -171,10 +154,3 @@ def test_logged_times_are_chosen_where_nodes_extend_through_a_wall() -> None:
     pairs = choose_labels(rc.encode_logs(model, logs, cache=False), 30_000)
     assert pairs.record["labels"] == "temporal"
     assert "rank held-out logs better" in pairs.record["chosen"]["against"]["stitched"][0]
-
-
-def test_settings_that_labels_ignore_are_refused() -> None:
-    with pytest.raises(rc.ReachcostError, match="directed"):
-        LabelledRecipe(labels="auto", directed=True)
-    with pytest.raises(rc.ReachcostError, match="imagination"):
-        LabelledRecipe(labels="stitched", imagination=Imagination())

@@ -96,11 +96,3 @@ def test_shuffled_controls_cause_no_warning(task: TopoNav, model: ExactTopoNav, 
 def test_equal_labels_leave_nothing_to_learn(latents: Latents) -> None:
     head = fit(TemporalPairs(latents, 500, 100, max_gap=1, holdout=0.1), QUICK)
     assert np.isfinite([head.record["references"]["remaining"], *head.record["references"]["remaining_interval"]]).all()
-
-
-@pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
-def test_logs_are_encoded_once(task: TopoNav, model: ExactTopoNav) -> None:
-    encoded = encode_logs(model, task.generate_logs(100))
-    one, other = (repair(model, encoded, pairs=2000, recipe=QUICK, references=wanted) for wanted in (True, False))
-    assert all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
-    assert "shuffled" not in other.record["references"]
