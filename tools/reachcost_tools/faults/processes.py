@@ -82,7 +82,7 @@ class Process:
         self._errors = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
         self._code: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
-        more = {"OMP_NUM_THREADS": "1", **(environment or {})}
+        more = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
         if fresh:
             command, quiet = [sys.executable, *options, "-c", COMMAND, *arguments], subprocess.DEVNULL
             settings: Any = {"cwd": directory, "env": {**os.environ, **more}, "preexec_fn": prepare}
@@ -176,6 +176,7 @@ def _become(
         os.setsid()
         os.chdir(directory)
         os.environ |= environment
+        sys.dont_write_bytecode = True  # a limit on the size of files would truncate it
         time.tzset()
         for number, place in enumerate((os.devnull, os.devnull, errors)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
