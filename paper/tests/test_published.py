@@ -455,8 +455,8 @@ def test_a_moved_door_is_passed_in_some_episodes() -> None:
 
 
 def test_the_audit_of_logs_orders_costs_as_the_simulator_does() -> None:
-    for judges in ("logs and SASC", "logs and success"):
-        both = row_of("logged-audit", cost=judges)
+    for measures in ("logs and SASC", "logs and success"):
+        both = row_of("logged-audit", cost=measures)
         assert both["ours"]["agreement"] >= 0.8
         assert min(both["per_model"]) >= 0.8
         assert both["n"] == len(published("logged-audit")["rows"]) - 4 >= 14

@@ -1,4 +1,4 @@
-"""Small audit tables of TwoRoom, computed: complete, with valid intervals, drawn, and read back."""
+"""Small audit tables of TwoRoom, computed: they are complete, have valid intervals and pictures, and are read back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONGER else []) for name in QUICKLY_MADE]
 )
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
-def test_a_small_audit_is_complete_drawn_and_read_back(name: str, out: Path) -> None:
+def test_a_small_audit_is_complete_and_read_back(name: str, out: Path) -> None:
     plan, rows = STUDY.tables[name], small_table("tworoom", name, out)["rows"]
     assert {metric for row in rows for metric in row["ours"]} == {*plan.metrics}
     for row in rows:

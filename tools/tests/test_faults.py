@@ -92,10 +92,10 @@ def test_wrong_outcomes_are_listed_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "faults.json").write_text('{"kills": {"tries": 7, "wrong": 0}}')
-    for name in ("whole", "odd", "dying", "late"):
+    for name in ("right", "odd", "dying", "late"):
         monkeypatch.setitem(CLASSES, name, FaultClass("", 4, ""))
     monkeypatch.setattr("reachcost_tools.faults.__main__.WORKER", ("-c", WORKER))
-    assert faults(only=("whole",), out=tmp_path) == 0
+    assert faults(only=("right",), out=tmp_path) == 0
     assert faults(only=("late",), out=tmp_path) == 1  # all its attempts were right, and then it failed
     assert faults(only=("odd", "dying"), tries=3, out=tmp_path) == 1
     shown = capfd.readouterr().out
@@ -106,7 +106,7 @@ def test_wrong_outcomes_are_listed_and_counted(
         "dying": {"tries": 2, "wrong": 1},
         "late": {"tries": 5, "wrong": 1},
         "odd": {"tries": 3, "wrong": 1},
-        "whole": {"tries": 4, "wrong": 0},
+        "right": {"tries": 4, "wrong": 0},
     }
     with pytest.raises(SystemExit, match="floods"):
         faults(only=("floods",), out=tmp_path)

@@ -24,7 +24,7 @@ FRESH, NEW = (5001, 5002, 5003), (7001, 7002, 7003)
 """Seeds of pairs that no setting was chosen on; the new pairs were sampled after the fresh ones had been inspected."""
 PLANNER = CEM(iterations=30, blocks=1)
 FULL, BLOCK = "25 actions a plan", "5 actions a plan"
-"""The two readings of the paper: the receding horizon of the public configuration, or what its PushT section says."""
+"""The two readings of the paper: the receding horizon of the public configuration, or the text of its PushT section."""
 READINGS = {FULL: {"planner": replace(PLANNER, blocks=None)}, BLOCK: {}}
 
 

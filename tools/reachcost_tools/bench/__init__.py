@@ -1,5 +1,5 @@
-"""Speed next to a peer, in the same process and run: what `reachcost bench` measures, and the record it writes.
+"""Speed compared with a peer, in one process and run: the measurements of `reachcost bench` and their record.
 
-`comparison` times one comparison, `record` lists, keeps and judges them; `planning`, `learning` and `worlds` hold them.
+`comparison` times one comparison, `record` writes all of them; `planning`, `learning` and `worlds` declare them.
 `growth` measures time and memory of reachcost alone, at several sizes of the work in `growth_work`.
 """

@@ -162,7 +162,7 @@ def rounded(number: float) -> float:
 
 def count_operations(work: Callable[[], object]) -> int:
     """Floating-point operations of the matrix products in some work."""
-    with _threads(1), FlopCounterMode(display=False) as counter:  # it counts those of its own thread
+    with _threads(1), FlopCounterMode(display=False) as counter:  # it counts one thread
         work()
     return counter.get_total_flops()
 

@@ -35,7 +35,7 @@ def chosen(entries: Sequence[Entry], only: Sequence[str], against: Against | Non
     for wanted in only:
         if not any(name.startswith(wanted) for name in known):
             raise ReachcostError(
-                f"there is no comparison {wanted!r}: choose one of {'; '.join(known)}, or how some of them begin"
+                f"there is no comparison {wanted!r}: choose one of {'; '.join(known)}, or the beginning of a name"
             )
     named = [entry for entry in entries if not only or entry.name.startswith(tuple(only))]
     found = [entry for entry in named if entry.against in (None, against)]

@@ -38,7 +38,7 @@ def faults(
         jobs: Number of classes that run at a time; by default one for each core.
     """
     if unknown := [name for name in only if name not in CLASSES]:
-        sys.exit(f"there is no class {unknown[0]!r}: choose among {', '.join(CLASSES)}")
+        sys.exit(f"{unknown[0]!r} is not a class of faults: choose among {', '.join(CLASSES)}")
     counts = {name: tries or chosen.count for name, chosen in CLASSES.items() if name in (only or CLASSES)}
     console, found = Console(), dict[str, list[Attempt]]()
     progress = ConsoleProgress(console)

@@ -19,7 +19,7 @@ SECONDS = 20
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser without requests of its own to the network."""
+    """A browser that sends no background requests."""
     with sync_playwright() as playwright:
         quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, "--disable-sync"])

@@ -36,7 +36,7 @@ def mutated(count: int, scratch: Path) -> Iterator[Attempt]:
 
 def attempts(count: int, scratch: Path, process: Isolated | Here, browser: Browser | None) -> Iterator[Attempt]:
     """Make attempts in a given process; pages of damaged records are opened in a browser."""
-    intact = {name: _Intact(name, scratch / "whole" / str(k), process, browser) for k, name in enumerate(FORMATS)}
+    intact = {name: _Intact(name, scratch / "intact" / str(k), process, browser) for k, name in enumerate(FORMATS)}
     samples = [(each.directory / each.files[0]).read_bytes() for each in intact.values()]
     for number in range(count):
         name = [*FORMATS][number % len(FORMATS)]

@@ -39,7 +39,7 @@ def interrupted(process: Process, delay: float, fresh: bool) -> Ended:
     if fresh:  # once something is imported after the first module, the command handles signals
         until(lambda: process.ended() or "import time:" in process.errors().partition(FIRST)[2], TIMEOUT)
     if not until(process.ended, delay):
-        os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group, too
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     return process.wait(TIMEOUT)
 
 

@@ -65,9 +65,9 @@ def audit(directory: Path) -> None:
         else unknown(RULES[name], "not asked")
         for name in STAGES
     )
-    told = {"evaluation_set": "far", "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
+    settings = {"evaluation_set": "far", "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
     path = directory / "audit.json"
-    write_audit(Audit(stages, caveats=("few episodes",), categories={"stuck": 3}, settings=told), path)
+    write_audit(Audit(stages, caveats=("few episodes",), categories={"stuck": 3}, settings=settings), path)
     scene(scene_file(path).parent, scene_file(path).name)
 
 
