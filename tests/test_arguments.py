@@ -161,13 +161,6 @@ def test_a_broken_method_of_a_task_is_named_before_episodes_run(name: str) -> No
     assert task.asked <= 2  # one row in each
 
 
-def test_a_missing_distance_is_found_before_candidates_are_rolled_out() -> None:
-    task, model = broken("distance", rc.Task.distance), Sketch(Corridor())
-    with pytest.raises(rc.ReachcostError, match="distance"):
-        rc.sasc(task, model, RAW, Corridor().evaluation_set())
-    assert not task.asked
-
-
 @pytest.mark.parametrize("width", [1, 3])
 def test_states_of_the_wrong_width_are_named(width: int) -> None:
     task = Corridor()
@@ -245,16 +238,6 @@ def test_missing_discrete_actions_of_a_task_are_named() -> None:
     planner = rc.CEM(horizon=2, candidates=64, elites=8, iterations=1)
     with pytest.raises(rc.ReachcostError, match=r"`step` .*IndexError.*discrete_actions"):
         rc.control(task, rc.tasks.ExactDynamics(task, blocks), RAW, task.evaluation_set(), planner)
-
-
-def test_a_task_needs_a_name() -> None:
-    class Nameless(Corridor):
-        @property
-        def name(self) -> str:
-            raise AttributeError
-
-    with pytest.raises(rc.ReachcostError, match="Nameless has no `name`"):
-        rc.control(Nameless(), Sketch(Corridor()), RAW, Corridor().evaluation_set(), PLANNER)
 
 
 def test_logged_actions_must_be_actions_of_the_task() -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import random
 import shutil
-import signal
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +22,7 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 
-from .small import EPISODES, STUDIES, contents, small_table
+from .small import EPISODES, STUDIES, contents
 
 STUDY, MEAN_COSTS = STUDIES["toponav"], ("raw", "trm-paper", "shuffled", "trm", "oracle")
 (KIND,) = STUDY.members
@@ -58,8 +54,9 @@ def test_the_table_has_the_documented_form(finished: Path) -> None:
     table = json.loads((finished / "tables" / "toponav.json").read_text())
     assert table["table"] == "toponav"
     means = [row for row in table["rows"] if row["seed"] is None]
+    differences = ("trm-paper minus raw", "trm minus raw")
     assert [row["cost"] for row in means] == [
-        *(*MEAN_COSTS, "oracle+tie-break", "trm+tie-break", "random", "trm-paper minus raw", "trm minus raw")
+        *(*MEAN_COSTS, "oracle+tie-break", "trm+tie-break", "random", *differences)
     ]
     for row in means[:-2]:
         assert row["n"] == 18
@@ -70,11 +67,9 @@ def test_the_table_has_the_documented_form(finished: Path) -> None:
             assert low - 1e-4 <= row["ours"][metric] <= high + 1e-4
     assert means[0]["paper"] == {"success": 15.0, "rho_geo": 0.496, "rank": 45.03, "final_geo": 36.18}
     second = [row for row in table["rows"] if row["seed"] == 3073]
-    assert [row["cost"] for row in second] == [row["cost"] for row in means[:-1]][: len(second)]
     for mean, single in zip(means[:-2], second, strict=False):
-        for metric, values in mean["per_run"].items():
-            assert values[1] == single["ours"][metric]
-    assert means[-2]["ours"]["p_value"] in (0.25, 0.5, 0.75, 1.0)
+        assert mean["cost"] == single["cost"]
+        assert all(values[1] == single["ours"][metric] for metric, values in mean["per_run"].items())
     markdown = (finished / "tables" / "toponav.md").read_text()
     assert "| raw | toponav-exact | 18 |" in markdown
     assert "| trm-paper, seed 3072 | toponav-exact | 6 |" in markdown
@@ -130,34 +125,6 @@ def test_a_table_needs_rows_and_no_weights(copied: Path) -> None:
         weights.unlink()
     toponav(copied)
     assert contents(copied) == {name: data for name, data in before.items() if not name.endswith(".safetensors")}
-
-
-def finished_runs(out: Path) -> int:
-    return len(list(out.glob("runs/*/*/[!.]*")))
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_path: Path) -> None:
-    moments, out = random.Random(0), tmp_path / "out"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.small"])
-    work = ("toponav", "toponav", out)
-    for _ in range(3):  # one more run each time, and a part of the next
-        process = context.Process(target=small_table, args=work)
-        before = finished_runs(out)
-        process.start()
-        while process.is_alive() and finished_runs(out) == before:
-            time.sleep(0.001)
-        time.sleep(moments.uniform(0, 0.1))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-    assert 3 <= finished_runs(out) < finished_runs(finished)
-    process = context.Process(target=small_table, args=work)
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert contents(out) == contents(finished)
 
 
 def shorter_trm() -> dict[str, Any]:
