@@ -41,10 +41,8 @@ from reachcost.worldmodels.jepa import JepaWorldModel
 
 SOLVER_OPTIONS = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")
 """Options of `CEM` that the solver of stable-worldmodel has, too."""
-TOTAL = "success"
-"""Name of the success of all episodes in a table."""
-_DECLARED: list[torch.library.Library] = []
-"""Declarations of missing operators, which last as long as their library."""
+TOTAL = "success"  # name of the success of all episodes in a table
+_DECLARED: list[torch.library.Library] = []  # declarations of missing operators, which last as long as their library
 
 
 def import_stable_worldmodel() -> Any:

@@ -19,12 +19,10 @@ from reachcost.worldmodels.jepa import lay_out, predicted_path, rolled_out
 from reachcost.worldmodels.public import PublicParts
 from reachcost.worldmodels.public_config import FAMILIES, describe, path_of, read_architecture
 
-FEW = 4
-"""Number of batches of frames that are kept: starts and goals of two batches."""
+FEW = 4  # number of batches of frames that are kept: starts and goals of two batches
 METHODS = {"forward", "encode", "predict", "rollout"}
 """Methods that make a module behave differently from its class if they are set on the instance."""
-PREDICTING = ("predictor.", "action_encoder.", "pred_proj.")
-"""Prefixes of the weights that are folded."""
+PREDICTING = ("predictor.", "action_encoder.", "pred_proj.")  # prefixes of the weights that are folded
 
 
 class EncodedFrames:

@@ -20,29 +20,24 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import Parts
 
-DIFFERENT = 64
-"""Minimum difference of two colours, summed over three channels, for them to count as different."""
-AT_ONCE = 64
-"""Frames that are encoded as objects together: a constant number, few enough to stay in the cache."""
+DIFFERENT = 64  # minimum difference of two colours, summed over three channels, for them to count as different
+AT_ONCE = 64  # frames that are encoded as objects together: a constant number, few enough to stay in the cache
 
 
 @dataclass(frozen=True)
 class CompactArchitecture:
     """Sizes of the compact parts."""
 
-    action_dim: int = 10
-    """Numbers in an action block."""
+    action_dim: int = 10  # numbers in an action block
     latent_dim: int = 192
     pixels: int = 64
     patch: int = 8
     patch_width: int = 32
-    merged_width: int = 128
-    """Features of 2 x 2 merged patches."""
+    merged_width: int = 128  # features of 2 x 2 merged patches
     dense_width: int = 256
     projector_width: int = 512
     action_width: int = 64
-    blocks: int = 2
-    """AdaLN blocks of the predictor."""
+    blocks: int = 2  # AdaLN blocks of the predictor
     block_width: int = 384
 
     @classmethod
@@ -148,13 +143,10 @@ class _Predictor(nn.Module):
 class ObjectArchitecture(CompactArchitecture):
     """Sizes of the parts that encode objects; they do not use the sizes of patches."""
 
-    objects: int = 2
-    """Number of moving colours."""
-    crop: int = 24
-    """Side of the crop around the centroid of an object."""
+    objects: int = 2  # number of moving colours
+    crop: int = 24  # side of the crop around the centroid of an object
     crop_width: int = 256
-    proprio: int | None = 4
-    """Numbers in the column `proprio`; None if there is no such column."""
+    proprio: int | None = 4  # numbers in the column `proprio`; None if there is no such column
 
 
 class ObjectParts(CompactParts):
@@ -200,10 +192,8 @@ class ObjectParts(CompactParts):
 class _ObjectEncoder(nn.Module):
     """Two layers per crop, and one for all crops, centroids, areas and proprioception -> [N, dense_width]."""
 
-    unmix: Tensor
-    """[objects, 4, pixels ** 2]: coverage of a pixel by a colour is affine in the colour of that pixel."""
-    area: Tensor
-    """Mean coverage of each colour [objects], in pixels."""
+    unmix: Tensor  # [objects, 4, pixels ** 2]: coverage of a pixel by a colour is affine in the colour of that pixel
+    area: Tensor  # mean coverage of each colour [objects], in pixels
     proprio_mean: Tensor
     proprio_deviation: Tensor
 

@@ -27,8 +27,7 @@ from reachcost.data.observations import frames_of_size
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
-GROUP = 500
-"""Latents that `step` predicts together, and frames that a GPU encodes together."""
+GROUP = 500  # latents that `step` predicts together, and frames that a GPU encodes together
 
 
 class Parts(nn.Module):
@@ -37,15 +36,11 @@ class Parts(nn.Module):
     Shapes: N any batch, T frames of a window, D latent size, E size of an action embedding.
     """
 
-    architecture: Any
-    """Dataclass of all sizes."""
-    pixels: int
-    """Side of the frames that the encoder reads."""
+    architecture: Any  # dataclass of all sizes
+    pixels: int  # side of the frames that the encoder reads
     latent_dim: int
-    together: int
-    """Frames that a CPU encodes together."""
-    history: int = 1
-    """Maximum number of frames that the predictor reads."""
+    together: int  # frames that a CPU encodes together
+    history: int = 1  # maximum number of frames that the predictor reads
 
     @property
     def device(self) -> torch.device:
@@ -112,8 +107,7 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, full_path: bool = 
     return join_pools(parallel_map(lambda piece: follow(*piece), pieces), blocks)
 
 
-_TRACED: WeakKeyDictionary[Parts, Traced] = WeakKeyDictionary()
-"""Traced rollouts of each model's parts."""
+_TRACED: WeakKeyDictionary[Parts, Traced] = WeakKeyDictionary()  # traced rollouts of each model's parts
 
 
 class JepaWorldModel:
@@ -128,10 +122,8 @@ class JepaWorldModel:
         device: Device of the weights and of the returned latents.
     """
 
-    in_pieces = True
-    """Rollouts distribute their pieces among threads themselves."""
-    half = False
-    """Whether rollouts compute in half precision."""
+    in_pieces = True  # rollouts distribute their pieces among threads themselves
+    half = False  # whether rollouts compute in half precision
 
     def __init__(
         self,

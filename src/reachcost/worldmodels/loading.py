@@ -20,17 +20,13 @@ from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, Obj
 from reachcost.worldmodels.jepa import JepaWorldModel, Parts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
-BUNDLED = Path(__file__).parent / "zoo"
-"""The model in the wheel, and the names of all published models."""
-CHECKOUT = Path(__file__).parents[3] / "zoo"
-"""The other published models in a checkout of the repository."""
+BUNDLED = Path(__file__).parent / "zoo"  # the model in the wheel, and the names of all published models
+CHECKOUT = Path(__file__).parents[3] / "zoo"  # the other published models in a checkout of the repository
 PLACE = "REACHCOST_ZOO"
 """Environment variable: a directory with further models, or `hf://user` for repositories on the Hub."""
 FORMAT = "reachcost-world-model/1"
-STATE = "training.pt"
-"""File of an unfinished training."""
-LARGEST = 4096
-"""Maximum of every size in a config."""
+STATE = "training.pt"  # file of an unfinished training
+LARGEST = 4096  # maximum of every size in a config
 SIZES: dict[str, tuple[Any, type[Parts]]] = {
     "compact": (CompactArchitecture, CompactParts),
     "wide": (CompactArchitecture, CompactParts),

@@ -29,11 +29,9 @@ from reachcost.worldmodels.windows import Windows
 Size = Literal["compact", "wide", "objects", "paper"]
 KNOTS, SPAN = 17, 3.0
 """Number of points from 0 to SPAN at which SIGReg compares characteristic functions."""
-MOVING = 0.5
-"""Share of a latent's variance within a world, when there are several worlds."""
+MOVING = 0.5  # share of a latent's variance within a world, when there are several worlds
 PLDM_WEIGHTS = {"prediction": 1.0, "std": 18.0, "std_time": 0.7, "covariance": 12.0, "alignment": 0.2, "inverse": 1.0}
-BATCH_NORM_BATCHES = 32
-"""Batches for an estimate of BatchNorm statistics."""
+BATCH_NORM_BATCHES = 32  # batches for an estimate of BatchNorm statistics
 ENCODED_TOGETHER = 1024
 
 
@@ -46,40 +44,25 @@ class TrainingPlan:
     """`compact` for two CPU cores, `wide` for logs of many worlds, `objects` for worlds of few moving colours, `paper`
     for the public ViT-tiny at 224 px on a GPU."""
     seed: int = 3072
-    steps: int = 3000
-    """Updates of all parts together."""
-    refinement: int = 4000
-    """Updates of the predictor alone, afterwards."""
-    windows: int = 128
-    """Windows per update. SIGReg grows with it."""
+    steps: int = 3000  # updates of all parts together
+    refinement: int = 4000  # updates of the predictor alone, afterwards
+    windows: int = 128  # Windows per update. SIGReg grows with it.
     worlds: int = 0
     """Number of worlds per update, with equally many windows each, for logs of several worlds (column `world_idx`).
     SIGReg is then also computed within each world. 0 mixes all windows."""
-    frames: int = 4
-    """Frames of a window, one action block apart."""
-    transitions: int = 1024
-    """Transitions per update of the predictor alone."""
-    ahead: int = 1
-    """Action blocks that the predictor alone learns to predict from its own predictions."""
-    action_block: int = 5
-    """Environment steps of an action block."""
-    learning_rate: float = 1e-3
-    """Peak of AdamW's schedule (warm-up, then cosine) for all parts together."""
-    refinement_rate: float = 1e-3
-    """The same for the predictor alone."""
+    frames: int = 4  # frames of a window, one action block apart
+    transitions: int = 1024  # transitions per update of the predictor alone
+    ahead: int = 1  # action blocks that the predictor alone learns to predict from its own predictions
+    action_block: int = 5  # environment steps of an action block
+    learning_rate: float = 1e-3  # peak of AdamW's schedule (warm-up, then cosine) for all parts together
+    refinement_rate: float = 1e-3  # the same for the predictor alone
     weight_decay: float = 1e-3
-    warmup: int = 100
-    """Updates until the peak."""
-    clip: float = 1.0
-    """Maximum norm of a gradient."""
-    projections: int = 512
-    """Random directions of SIGReg."""
-    holdout: float = 0.05
-    """Share of the episodes, the last ones, for validation only."""
-    validate_every: int = 500
-    """Updates between validations. Each saves the state from which a training is resumed."""
-    threads: int = 2
-    """CPU threads. Another number rounds differently."""
+    warmup: int = 100  # updates until the peak
+    clip: float = 1.0  # maximum norm of a gradient
+    projections: int = 512  # random directions of SIGReg
+    holdout: float = 0.05  # share of the episodes, the last ones, for validation only
+    validate_every: int = 500  # Updates between validations. Each saves the state from which a training is resumed.
+    threads: int = 2  # CPU threads. Another number rounds differently.
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -221,8 +204,7 @@ class Phase(ABC):
     """One training phase. The random numbers of an update depend on (seed, phase, update) only."""
 
     name: str
-    inverse: nn.Module | None = None
-    """Inverse dynamics of PLDM, which are trained with the parts and not kept."""
+    inverse: nn.Module | None = None  # inverse dynamics of PLDM, which are trained with the parts and not kept
 
     def __init__(self, parts: Parts, plan: TrainingPlan, trained: list[nn.Module], rate: float) -> None:
         self.parts, self.plan, self.rate, self._modules = parts, plan, rate, trained

@@ -33,31 +33,24 @@ class PublicArchitecture:
     encoder_depth: int = 12
     encoder_heads: int = 3
     encoder_mlp: int = 768
-    encoder_eps: float = 1e-12
-    """Epsilon of the encoder's layer norms."""
+    encoder_eps: float = 1e-12  # epsilon of the encoder's layer norms
     encoder_qkv_bias: bool = True
     latent_dim: int = 192
     projector_hidden: int | None = 2048
     """Hidden layer between CLS token and latent; None means that the CLS token is the latent."""
     projector_norm: Norm = "batch"
-    pred_proj_hidden: int | None = 2048
-    """The same between the predictor's output and the next latent."""
+    pred_proj_hidden: int | None = 2048  # the same between the predictor's output and the next latent
     pred_proj_norm: Norm = "batch"
-    action_dim: int = 10
-    """Numbers in an action block."""
-    action_smoothed_dim: int = 10
-    """Numbers in a block after its first, linear layer."""
-    action_mlp_scale: int = 4
-    """Hidden layer of the action encoder, in multiples of `latent_dim`."""
-    history: int = 3
-    """Maximum number of frames that the predictor reads."""
+    action_dim: int = 10  # numbers in an action block
+    action_smoothed_dim: int = 10  # numbers in a block after its first, linear layer
+    action_mlp_scale: int = 4  # hidden layer of the action encoder, in multiples of `latent_dim`
+    history: int = 3  # maximum number of frames that the predictor reads
     predictor_width: int = 192
     depth: int = 6
     heads: int = 16
     dim_head: int = 64
     mlp: int = 2048
-    dropout: float = 0.1
-    """Dropout in the predictor's attention and MLPs."""
+    dropout: float = 0.1  # dropout in the predictor's attention and MLPs
 
 
 class PublicParts(Parts):

@@ -22,10 +22,8 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from reachcost.worldmodels.public import PublicArchitecture
 
-KeysAndValues = tuple[Tensor, Tensor]
-"""Keys and values [p, N, heads, features] of the frames of a window."""
-Kept = list[KeysAndValues]
-"""Keys and values of every layer."""
+KeysAndValues = tuple[Tensor, Tensor]  # keys and values [p, N, heads, features] of the frames of a window
+Kept = list[KeysAndValues]  # keys and values of every layer
 
 
 class Predictor(nn.Module):

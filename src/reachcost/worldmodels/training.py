@@ -39,10 +39,8 @@ from reachcost.worldmodels.objectives import Joint, Phase, Refinement, TrainingP
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.windows import Coordinates, Windows, prediction_error, state_error
 
-MEASURED = 1000
-"""Rows on which `ObjectParts` measure background and colours."""
-HORIZON = 5
-"""Action blocks of a held-out prediction, the planning horizon."""
+MEASURED = 1000  # rows on which `ObjectParts` measure background and colours
+HORIZON = 5  # action blocks of a held-out prediction, the planning horizon
 Curve = list[dict[str, float]]
 METRICS = {
     "one_step": "squared error of the latent after one action block, relative to its variance",

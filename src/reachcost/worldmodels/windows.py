@@ -22,12 +22,10 @@ from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import Parts, predicted_path
 
 CHUNK = 512
-VALIDATED = 1000
-"""Maximum number of windows of a validation."""
+VALIDATED = 1000  # maximum number of windows of a validation
 FIT_ROWS, TEST_ROWS = 16_000, 4_000
 """Maximum number of rows that the probe of the state is fitted and tested on."""
-Read = Callable[[Observations], Tensor]
-"""Function from N observations to encoder inputs [N, ...]."""
+Read = Callable[[Observations], Tensor]  # function from N observations to encoder inputs [N, ...]
 Coordinates = Callable[[np.ndarray], np.ndarray]
 """Function from states [N, ...] to the numbers that a probe should read [N, K]."""
 
