@@ -120,7 +120,7 @@ def test_a_custom_world_with_frames_has_replays_and_neighbours() -> None:
     page = rc.Report(ring_runs(ring), task=ring, costs=COSTS, logs=ring_latents(ring)).html()
     said = words(page)
     assert "goal" in said
-    assert "does not say how its states lie on a plane" in said
+    assert "has no `plane`" in said
     assert (
         "The nearest of 200 logged states. The number below a state is its distance to the goal, in logged steps."
         in said
@@ -134,10 +134,10 @@ def test_an_audit_from_logs_explains_missing_panels() -> None:
     audit = made_audit(evaluation_set=None)
     said = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring)).html())
     assert "on logs alone." in said
-    assert "There is no simulator, so no episode was run: name a task with --task, without --logs-only." in said
+    assert "There is no simulator to run episodes: name a task with --task, without --logs-only." in said
     assert re.search(r"on average [\d.]+, in logged steps", said)
     few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
-    assert "This cannot be drawn: only 0 of 3 goals" in few
+    assert "Only 0 of 3 goals" in few
 
 
 def test_a_table_names_the_commands_that_fill_other_panels() -> None:
@@ -159,10 +159,7 @@ def test_a_world_without_frames_and_plane_has_no_replays() -> None:
 
     assert "replay" in draw_scene(SceneParts(Faint(), runs=ring_runs(Faint()))).without
     drawn = draw_scene(SceneParts(Blind(), runs=ring_runs(Blind())))
-    assert (
-        drawn.without["replay"]
-        == "The task 'ring' is not a plane and renders no frames: implement `plane` or `render`."
-    )
+    assert drawn.without["replay"] == "The task 'ring' offers no plane and no frames: implement `plane` or `render`."
 
 
 def test_a_report_needs_content() -> None:
@@ -184,7 +181,7 @@ def test_an_error_in_rendering_keeps_the_other_panels() -> None:
             raise ZeroDivisionError("no light")
 
     page = words(rc.Report(made_audit(), ring_runs(Torn()), task=Torn(), costs=COSTS).html())
-    assert re.search(r"This cannot be drawn: ZeroDivisionError: no light in \S+test_report.py:\d+\.", page)
+    assert re.search(r"ZeroDivisionError: no light in \S+test_report.py:\d+\.", page)
     assert "Verdict: ranking" in page
 
 
@@ -495,7 +492,7 @@ INCONSISTENT: dict[str, tuple[Change, str]] = {
         _path(lambda way: way["frames"].update(image="data:image/png;base64,AAAA")),
         "picture of 7 frames",
     ),
-    "no path": (_path(lambda way: way.update(places=[])), "map without places"),
+    "no path": (_path(lambda way: way.update(places=[])), "does not show what episode"),
     "no map": (lambda document: document.update(plane=None), "places without a map"),
     "a map of no width": (lambda document: document["plane"].update(low=[224.0, 0.0]), "cannot be shown"),
     "a cost that is missing": (lambda document: document.update(costs=["raw", "oracle"]), "'head' is not among"),

@@ -35,10 +35,6 @@ NEIGHBOUR_SIDE = 96
 """Pixels of the longer side of a neighbour's frame."""
 
 
-class CannotDraw(ReachcostError):
-    """The reason why a scene lacks a part."""
-
-
 @dataclass(frozen=True)
 class SceneParts:
     """What a scene is drawn from. Every part is optional."""
@@ -65,8 +61,8 @@ def draw_scene(parts: SceneParts) -> Scene:
         try:
             scene = add(scene, parts)
         except Exception as error:  # the task is user code, and the rest of the report is still of use
-            reason = str(error) if isinstance(error, CannotDraw) else f"This cannot be drawn: {reason_of(error)}."
-            scene = replace(scene, without={**scene.without, panel: reason})
+            reason = reason_of(error)
+            scene = replace(scene, without={**scene.without, panel: f"{reason[:1].upper()}{reason[1:]}."})
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*recorded, *parts.costs, *mapped]))
     return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name), task) for name in names})
@@ -137,13 +133,13 @@ def choose_episodes(outcomes: Outcomes | ControlRuns, groups: np.ndarray, count:
 def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
     task, runs = parts.task, parts.runs
     if task is None:
-        raise CannotDraw("There is no simulator, so no episode was run: name a task with --task, without --logs-only.")
+        raise ReachcostError("there is no simulator to run episodes: name a task with --task, without --logs-only")
     if runs is None:
-        raise CannotDraw("No episode was run here: reachcost audit --task runs some and shows them.")
+        raise ReachcostError("no episode was run here: run some with reachcost audit --task")
     groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
     shown = [_episode(task, runs, int(row), str(groups[row])) for row in choose_episodes(runs, groups)]
     if not any(path.places or path.frames for one in shown for path in one.ways):
-        raise CannotDraw(f"The task {task.name!r} is not a plane and renders no frames: implement `plane` or `render`.")
+        raise ReachcostError(f"the task {task.name!r} offers no plane and no frames: implement `plane` or `render`")
     return replace(scene, episodes=tuple(shown), of=len(runs.episodes), plane=_map_of(task))
 
 
@@ -206,11 +202,11 @@ def _map_of(task: Task) -> Map | None:
 def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
     task = parts.task
     if task is None:
-        raise CannotDraw("Maps need a simulator: name a task with --task, without --logs-only.")
+        raise ReachcostError("maps need a simulator: name a task with --task, without --logs-only")
     if not task.offers("plane"):
-        raise CannotDraw(f"The task {task.name!r} does not say how its states lie on a plane: {LOST['plane']}.")
+        raise ReachcostError(f"the task {task.name!r} has no `plane`: {LOST['plane']}")
     if parts.model is None or not parts.costs:
-        raise CannotDraw("Maps need a world model and costs: give model= and costs=.")
+        raise ReachcostError("maps need a world model and costs: give model= and costs=")
     shown, (numbers, goals) = scene.episodes, _goals(scene, parts)
     if not shown:
         places = _places(task, goals)
@@ -235,7 +231,7 @@ def _goals(scene: Scene, parts: SceneParts) -> tuple[list[int], np.ndarray]:
         numbers = [one.number for one in scene.episodes]
         return numbers, parts.runs.goals[[rows[number] for number in numbers]]
     if parts.evaluation is None:
-        raise CannotDraw("Maps are drawn for goals: give an evaluation set.")
+        raise ReachcostError("maps are drawn for goals: give an evaluation set")
     some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))
     return some.episodes.tolist(), some.goals
 
@@ -255,7 +251,7 @@ def _add_neighbours(scene: Scene, parts: SceneParts) -> Scene:
     if "fields" not in scene.without:
         return scene  # a map shows more
     if parts.logs is None or not parts.costs:
-        raise CannotDraw("Neighbours of goals need encoded logs and costs: give logs= and costs=.")
+        raise ReachcostError("neighbours of goals need encoded logs and costs: give logs= and costs=")
     return replace(scene, neighbourhoods=tuple(_neighbourhoods(parts.logs, parts.costs, parts.task)))
 
 

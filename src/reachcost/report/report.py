@@ -87,11 +87,8 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the page, and return its path."""
-        place = Path(path)
-        if place.is_dir():
-            raise ReachcostError(f"{place} is a directory: name a file for the report, {place / 'report.html'}")
-        write_file(place, self.html())
-        return place
+        write_file(Path(path), self.html())
+        return Path(path)
 
     def _page(self, material: Material) -> str:
         scene = material.scene

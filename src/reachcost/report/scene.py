@@ -31,8 +31,6 @@ UNREACHABLE = 65_535
 """Cell of a map where nothing can be."""
 LARGEST = 2**53
 """JavaScript rounds integers from here on."""
-LONGEST_SIDE = 1000.0
-"""Maximum ratio of the sides of a map that a browser can show."""
 COLOURS = 256
 """Maximum number of colours of a PNG."""
 _IMAGE = re.compile(r"data:image/(?:png|jpeg);base64,([A-Za-z0-9+/]+={0,2})")
@@ -76,9 +74,8 @@ class Strip:
     image: str
     """Data URI of the picture."""
     count: int = 1
-    """Number of frames."""
     columns: int = 1
-    """Frames in a row."""
+    """Number of frames in a row."""
 
     def __post_init__(self) -> None:
         fits = 1 <= self.columns <= self.count <= 10_000 and all(side >= 1 and side % 1 == 0 for side in self.frame)
@@ -151,9 +148,7 @@ class Replay:
 
     cost: str
     outcome: str
-    """Category of the outcome."""
     reached: bool
-    """Whether the goal was reached."""
     steps: int
     """Number of actions."""
     distance: float | None
@@ -195,12 +190,9 @@ class Episode:
     @property
     def contents(self) -> tuple[object, ...]:
         """What a page shows of the episode, by name: all episodes of a scene must agree."""
-        return [(replay.cost, replay.frames is None) for replay in self.ways], {*self.fields}, self.goal_frame is None
-
-    @property
-    def has_places(self) -> set[bool]:
-        """Whether its goal and paths have places."""
-        return {self.goal is not None, *(bool(replay.places) for replay in self.ways)}
+        places = {self.goal is not None, *(bool(replay.places) for replay in self.ways)}
+        frames = [(replay.cost, replay.frames is None) for replay in self.ways]
+        return places, frames, {*self.fields}, self.goal_frame is None
 
 
 @dataclass(frozen=True)
@@ -245,7 +237,7 @@ class Map:
 
     def __post_init__(self) -> None:
         sides = [high - low for low, high in zip(self.low, self.high, strict=True)]
-        fits = 1e-99 < min(sides) <= max(sides) <= min(1e99, LONGEST_SIDE * min(sides))
+        fits = 1e-99 < min(sides) <= max(sides) <= min(1e99, 1000 * min(sides))  # a browser can show it
         _require(fits, f"a map from {self.low} to {self.high} cannot be shown")
 
 
@@ -280,7 +272,7 @@ class Scene:
             what, first = f"episode {one.number}", self.episodes[0]
             same = one.contents == first.contents
             _require(same, f"{what} does not show what episode {first.number} shows (costs, maps, frames)")
-            agree = one.has_places == {self.plane is not None} and (self.plane is not None or not one.fields)
+            agree = one.contents[0] == {self.plane is not None} and (self.plane is not None or not one.fields)
             _require(agree, f"{what} has places without a map, or a map without places")
         pictures = [(one.goal_frame, *(replay.frames for replay in one.ways)) for one in self.episodes]
         sizes = {strip.frame for strip in chain(*pictures) if strip is not None}
