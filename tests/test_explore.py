@@ -197,7 +197,7 @@ def test_invalid_requests_are_refused(sent: Any, told: str) -> None:
         ({"start": (112.0, 150.0)}, r"the start \(112, 150\) is in a wall: choose a free place"),
         ({"goal": (5.0, 1e9)}, r"the goal \(5, 1e\+09\) is off the map: choose a place on it"),
         ({"model": "mars"}, "there is no world model 'mars': choose lewm or lewm-layouts-3072"),
-        ({"cost": "mars"}, "there is no cost 'mars': choose raw or repaired or oracle"),
+        ({"cost": "mars"}, "lewm has no cost 'mars': choose raw or repaired"),
         ({"layout": {"roof": 0.5}}, "the handle 'roof' cannot be at 0.5: move door, wall to values from 0 to 1"),
         ({"layout": {"door": 1.5}}, "the handle 'door' cannot be at 1.5: move door, wall to values from 0 to 1"),
         ({"layout": {"door": 0.73}, "start": (112.0, 49.0)}, "is in a wall"),

@@ -96,7 +96,7 @@
     try {
       await showFields();
       await Promise.all(panels.map(panel => showPlan(panel, mine.signal)));
-      say(`Planned in ${panels.map(panel => panel.answer.seconds.all.toFixed(2)).join(" and ")} s.`);
+      say(`Planned in ${panels.map(panel => panel.answer.seconds.toFixed(2)).join(" and ")} s.`);
       if (!still.matches) play();
     } catch (error) {
       if (error.name !== "AbortError") complain(error.message);
