@@ -79,11 +79,10 @@ faults: .venv/.ready-faults
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images
-	$(BIN)/python examples/draw_toponav.py docs/images
 	$(BIN)/python examples/draw_labels.py docs/images
 	$(BIN)/python examples/draw_explore.py docs/images
+	$(BIN)/python examples/draw_repair.py docs/images
 	$(BIN)/reachcost demo --out reachcost-demo
-	cp reachcost-demo/tworoom.gif docs/images/repair.gif
 	mkdir -p results/demo
 	cp reachcost-demo/report.html results/demo/report.html
 

@@ -18,9 +18,9 @@ from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.experiments import registry
 from reachcost.experiments.registry import all_tables, draw, results_of
-from reachcost.results.episode_figures import HOLD, STEP, Panel, draw_replay
 from reachcost.results.records import is_recorded
 from reachcost_paper.charts import Bar, draw_bars
+from reachcost_paper.episode_figures import HOLD, STEP, Panel, draw_replay
 from reachcost_paper.figures import PANELS
 from reachcost_paper.panels import PanelPlan, Records, draw_panels, write_figure
 from reachcost_paper.styles import LOOKS

@@ -3,9 +3,9 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from reachcost.results.episode_figures import GOAL, START, draw_mark
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 from reachcost_paper.charts import bar_panel
+from reachcost_paper.episode_figures import GOAL, START, draw_mark
 from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.styles import BLOCKED, OPEN, draw_route, draw_walls
 

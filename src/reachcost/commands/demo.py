@@ -16,7 +16,7 @@ def demo(
     """Show how a planner fails and is repaired, with a bundled world model (about a minute on two cores).
 
     Args:
-        out: Directory for records, table, pictures and report.
+        out: Directory for records, table and report.
         episodes: Number of evaluation episodes, at most 100.
         log_episodes: Number of logged episodes that the head is trained on.
     """
@@ -31,7 +31,7 @@ def demo(
     require_writable(out, out / "tables", out / "runs")
     start, studied = time.perf_counter(), Studied()
     progress = ConsoleProgress(console)
-    table, picture = run_demo(out, progress, then=studied.add, episodes=episodes, log_episodes=log_episodes)
+    table = run_demo(out, progress, then=studied.add, episodes=episodes, log_episodes=log_episodes)
     if studied.scene is not None:
         studied.scene.write(out / SCENE_FILE)
     page = rc.Report(studied.material(), title="reachcost demo").save(out / "report.html")
@@ -40,11 +40,9 @@ def demo(
     console.print(table.terminal(title))
     if success["trm"] <= success["raw"]:
         console.print("trm is not better than raw here: give more --log-episodes or more --episodes")
-    pictures = f"{picture}, animated in {picture.with_suffix('.gif').name}" if picture else None
     say(
         "raw is plain latent distance; trm was trained on logged times alone (reachcost fit --labels temporal).\n"
         "trm-shuffled was trained on permuted times; random is the floor, oracle the reference.\n"
-        f"picture {pictures or 'none: no episode was repaired, give more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}"
     )
     name_page(page)

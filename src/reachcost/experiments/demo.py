@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import CostMap
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
-from reachcost.experiments.runs import AuditRun, SascRun, outcomes
+from reachcost.experiments.runs import AuditRun, SascRun
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Study
 from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
 from reachcost.planning.cem import CEM
-from reachcost.planning.control import control
-from reachcost.results.episode_figures import Panel, draw_replay
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.layout import BORDER, SIZE, SUCCESS_DISTANCE
 from reachcost.worldmodels.loading import load_world_model
 
 MODEL = "lewm-tworoom-3072"
@@ -67,14 +61,11 @@ def run_demo(
     progress: Progress,
     episodes: int | None = None,
     log_episodes: int = 3000,
-    then: Then | None = None,
-) -> tuple[ResultTable, Path | None]:
-    """Train a head and its control, plan, and draw a repaired episode; returns the table and the picture, if any."""
+    then: Then = lambda experiment, table: None,
+) -> ResultTable:
+    """Train a head and its control, and plan with them; returns the table."""
     if episodes is not None:
         TwoRoom().evaluation_set(SET).spread(episodes)  # refuses more episodes than the set has
-    picture = out / "tworoom.png"
-    for kind in (".png", ".gif"):
-        picture.with_suffix(kind).unlink(missing_ok=True)
     plan = TablePlan(
         NOTE,
         OUTCOMES,
@@ -83,7 +74,6 @@ def run_demo(
             lambda experiment: [table_row(experiment, plan, OUTCOMES) for plan in row_plans()],
         ),
         legend=False,
-        picture=lambda experiment, _: _draw(experiment, picture),
     )
     study = Study(
         name="tworoom",
@@ -106,44 +96,10 @@ def run_demo(
             "stuck": ("stuck %", 1),
         },
     )
-    table = make_table(study, "demo", out, progress, episodes, command="reachcost demo", then=then)
-    return table, picture if picture.exists() else None
 
+    def report(experiment: Experiment, table: ResultTable) -> None:
+        for cell in report_cells(experiment):
+            cell.read()  # the report shows what was read
+        then(experiment, table)
 
-def _draw(experiment: Experiment, path: Path) -> None:
-    """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
-    for cell in report_cells(experiment):
-        cell.read()  # the report shows what was read
-    task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
-    settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
-    raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
-    across = task.groups(evaluation.starts, evaluation.goals)["cross wall"]
-    repaired = trm & ~raw
-    if not repaired.any():
-        return
-    row = int(np.argmax(repaired & across if (repaired & across).any() else repaired))
-    episode = evaluation.subset(slice(row, row + 1))
-    costs = {name: experiment.cost(setting) for name, setting in settings.items()}
-    # Random streams belong to the episode: it runs as it did among all others.
-    runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
-    titles = {
-        "raw": "raw latent distance (squared latent difference)",
-        "trm": "TRM, learned from logs (predicted steps)",
-    }
-    cells, panels = CostMap(task, model), []
-    fields = {name: cells.field(cost, episode.goals) for name, cost in costs.items()}
-    for number, (name, title) in enumerate(titles.items()):
-        reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
-        end = (
-            f"reached the goal in {steps} steps"
-            if reached
-            else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
-        )
-        path_of_run = runs.paths[number, 0, : steps + 1]
-        panels.append(Panel(title, end, fields[name][0], path_of_run, reached, SUCCESS_DISTANCE))
-    heading = (
-        f"TwoRoom episode {episode.episodes[0]}, path of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
-        "same world model, same planner, same random numbers, two terminal costs"
-    )
-    for kind in (".png", ".gif"):
-        draw_replay(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)
+    return make_table(study, "demo", out, progress, episodes, command="reachcost demo", then=report)
