@@ -35,26 +35,19 @@ STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
-
-    Attributes:
-        stages: Every stage, in the order of `STAGES`.
-        criteria: The paper's falsification criteria, if they were checked.
-        caveats: Warnings about the stages.
-        categories: Number of episodes of the closed loop by how they ended.
-        settings: What was audited, as JSON values.
-        runs: Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
-        rankings: Ranks of the same candidates by latent distance and the audited cost, if criteria were checked.
-    """
+    """What an audit found."""
 
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}  # arrays are in the rows, never in the JSON file
 
-    stages: tuple[Stage, ...]
-    criteria: tuple[Criterion, ...] = ()
-    caveats: tuple[str, ...] = ()
+    stages: tuple[Stage, ...]  # every stage, in the order of `STAGES`
+    criteria: tuple[Criterion, ...] = ()  # the paper's falsification criteria, if they were checked
+    caveats: tuple[str, ...] = ()  # warnings about the stages
+    # Number of episodes of the closed loop by how they ended.
     categories: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what was audited, as JSON values
+    # Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
     runs: ControlRuns | None = field(default=None, repr=False, compare=False)
+    # Ranks of the same candidates by latent distance and the audited cost, if criteria were checked.
     rankings: Mapping[str, Ranking] = field(default_factory=dict, repr=False, compare=False)
 
     @property

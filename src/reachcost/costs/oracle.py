@@ -32,10 +32,7 @@ class ExactModel(Protocol):
 def exact_model(task: Task, model: object, starts: np.ndarray) -> Any:
     """The world model of an oracle planner: `model` if it simulates the world of the task, else the simulator.
 
-    Args:
-        task: The world.
-        model: The world model of the planner, which defines the action blocks.
-        starts: Some states, for their shape and type [N, ...].
+    The simulator takes the action blocks of `model`, and states of the shape and type of `starts` [N, ...].
     """
     exact = isinstance(model, ExactModel) and model.task.world == task.world
     return model if exact else ExactDynamics(task, blocks_of(model), starts)

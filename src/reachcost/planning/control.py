@@ -110,27 +110,16 @@ PER_COST = ("success", "steps", "final_distance", "category", "paths")
 
 @dataclass(frozen=True)
 class ControlRuns:
-    """Closed-loop runs of E episodes with C costs.
+    """Closed-loop runs of E episodes with C costs."""
 
-    Attributes:
-        costs: Names of the costs.
-        episodes: Numbers of the episodes in their evaluation set [E].
-        success: Whether the goal was reached at any time, bool [C, E].
-        steps: Number of actions until then, or of all executed ones, int [C, E].
-        final_distance: Oracle distance of the last state to the goal [C, E]; NaN if the task has none.
-        category: Outcome of the episode, str [C, E].
-        paths: Visited states [C, E, budget + 1, ...]; if a task stops at success, the last state repeats.
-        goals: Goal states [E, ...].
-    """
-
-    costs: tuple[str, ...]
-    episodes: np.ndarray
-    success: np.ndarray
-    steps: np.ndarray
-    final_distance: np.ndarray
-    category: np.ndarray
-    paths: np.ndarray
-    goals: np.ndarray
+    costs: tuple[str, ...]  # names of the costs
+    episodes: np.ndarray  # numbers of the episodes in their evaluation set [E]
+    success: np.ndarray  # whether the goal was reached at any time, bool [C, E]
+    steps: np.ndarray  # number of actions until then, or of all executed ones, int [C, E]
+    final_distance: np.ndarray  # oracle distance of the last state to the goal [C, E]; NaN if the task has none
+    category: np.ndarray  # outcome of the episode, str [C, E]
+    paths: np.ndarray  # visited states [C, E, budget + 1, ...]; if a task stops at success, the last state repeats
+    goals: np.ndarray  # goal states [E, ...]
 
     def __repr__(self) -> str:
         reached = zip(self.costs, self.success.sum(1), strict=True)
