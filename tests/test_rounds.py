@@ -1,4 +1,4 @@
-"""A planner can be watched, round by round, and finds what it finds unwatched."""
+"""Planners from outside: their rounds can be watched, and their computation per action is measured."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 import reachcost as rc
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
+from reachcost.planning.measurements import _parameters
 from reachcost.planning.planner import Round, lowest
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -24,48 +25,77 @@ CATEGORICAL = rc.CategoricalCEM(horizon=4, candidates=20, iterations=3, elites=4
 COSTS: dict[str, Any] = {"raw": rc.LatentMSE(), "other": rc.LatentMSE()}
 
 
-def require_rounds(rounds: list[Round], candidates: int, elites: int) -> None:
-    for seen in rounds:
-        assert seen.pool.shape[1] == candidates
-        assert seen.costs.shape == seen.pool.shape[:2]
-        assert torch.equal(seen.elites, lowest(seen.costs, elites))
-        assert seen.plan.shape == (len(seen.pool), *seen.pool.shape[2:])
+@pytest.fixture(scope="module")
+def goals(world: rc.tasks.TwoRoom) -> EvaluationSet:
+    return world.evaluation_set("high-distance").spread(2)
+
+
+def watched_runs(*parts: Any, budget: int) -> tuple[rc.ControlRuns, list[Round]]:
+    """Runs that are the same watched and unwatched, and their rounds."""
+    seen: list[Round] = []
+    alone = rc.control(*parts, budget=budget)
+    watched = rc.control(*parts, budget=budget, watch=seen.append)
+    np.testing.assert_array_equal(alone.paths, watched.paths)
+    for one in seen:
+        assert one.pool.shape[1] == 20
+        assert one.costs.shape == one.pool.shape[:2]
+        assert torch.equal(one.elites, lowest(one.costs, 4))
+        assert one.plan.shape == (len(one.pool), *one.pool.shape[2:])
+    return watched, seen
 
 
 @pytest.mark.parametrize("planner", WATCHED)
-def test_watching_changes_no_plan_of_continuous_actions(
-    planner: rc.CEM, world: rc.tasks.TwoRoom, lewm: JepaWorldModel
+def test_rounds_of_continuous_actions_are_watched(
+    planner: rc.CEM, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
-    goals = world.evaluation_set("high-distance").spread(2)
-    seen: list[Round] = []
-    alone = rc.control(world, lewm, COSTS, goals, planner, budget=20)
-    watched = rc.control(world, lewm, COSTS, goals, planner, budget=20, watch=seen.append)
-    np.testing.assert_array_equal(alone.paths, watched.paths)
+    runs, seen = watched_runs(world, lewm, COSTS, goals, planner, budget=20)
     assert len(seen) == 2 * 3  # two plans of three rounds, all costs and episodes in one batch
-    require_rounds(seen, 20, 4)
     executed = lewm.actions.unroll(seen[2].plan[:1].numpy())
     state = goals.starts[:1]
     for step in range(10):
         state = world.step(state, executed[:, step])
-    np.testing.assert_array_equal(state[0], watched.paths[0, 0, 10])
+    np.testing.assert_array_equal(state[0], runs.paths[0, 0, 10])
 
 
-def test_watching_changes_no_plan_of_discrete_actions(
+def test_rounds_of_discrete_actions_are_watched(
     task: rc.tasks.TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
-    seen: list[Round] = []
-    goals = evaluation.spread(2)
-    alone = rc.control(task, model, COSTS, goals, CATEGORICAL, budget=4)
-    watched = rc.control(task, model, COSTS, goals, CATEGORICAL, budget=4, watch=seen.append)
-    np.testing.assert_array_equal(alone.paths, watched.paths)
+    _, seen = watched_runs(task, model, COSTS, evaluation.spread(2), CATEGORICAL, budget=4)
     assert len(seen) == 4 * 3
-    require_rounds(seen, 20, 4)
-    for seen_round in seen:
-        rows = torch.arange(len(seen_round.pool))
-        assert torch.equal(seen_round.plan, seen_round.pool[rows, seen_round.elites[:, 0]].long())
+    for one in seen:
+        assert torch.equal(one.plan, one.pool[torch.arange(len(one.pool)), one.elites[:, 0]].long())
 
 
-def test_planners_without_rounds_cannot_be_watched(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
-    goals = world.evaluation_set("high-distance").spread(1)
+def test_planners_without_rounds_cannot_be_watched(
+    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
     with pytest.raises(ReachcostError, match="RandomPolicy"):
         rc.control(world, lewm, COSTS, goals, rc.planning.RandomPolicy(), watch=print)
+
+
+def test_computation_grows_with_candidates_and_iterations_and_falls_with_executed_blocks(
+    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    once, *others = (
+        rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner).multiply_adds
+        for planner in (SMALL, replace(SMALL, candidates=40), replace(SMALL, iterations=6), replace(SMALL, blocks=1))
+    )
+    assert others == [2 * once, 2 * once, 2 * once]
+
+
+def test_a_policy_without_a_planner_costs_its_own_network_once_a_block(
+    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    network = rc.heads.InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64)
+    network.requires_grad_(False)
+    found = rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, rc.planning.InversePolicy(network))
+    assert found.parameters == sum(weight.numel() for weight in network.parameters())
+    products = sum(weight.numel() for weight in network.parameters() if weight.ndim == 2)
+    assert found.multiply_adds == round(products / lewm.actions.length)
+    assert found.seconds > 0
+
+
+def test_shared_weights_are_counted_once() -> None:
+    layer = torch.nn.Linear(3, 2)
+    assert _parameters([layer, layer]) == 8
+    assert _parameters(rc.LatentMSE()) == 0

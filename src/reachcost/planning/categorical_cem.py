@@ -13,7 +13,7 @@ from torch import Tensor
 from reachcost.core.devices import defer_device_checks
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.planning.logged_actions import AMONG
-from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ class CategoricalCEM(SamplingPlanner):
         if self.warm_start and context.left is not None:
             agreed = context.left == torch.arange(self.actions, device=device)  # [B, blocks, actions]
             probability[:, : agreed.shape[1]] = self._fitted(agreed.float())
-        kept = self._known(context, min(places, self.candidates // 2))
-        pool = best = kept
+        known = self._known(context, self.horizon, min(places, self.candidates // 2))
+        none = torch.empty(len(goal), self.horizon, 0, dtype=torch.uint8, device=device)
+        pool = best = kept = none if known is None else known[..., 0].transpose(1, 2)
         for iteration in range(self.iterations):
             if iteration:
                 elites = pick(pool, best)
@@ -92,14 +93,6 @@ class CategoricalCEM(SamplingPlanner):
             if context.watch is not None:
                 context.watch(Round(pool.transpose(1, 2)[..., None], costs, best, pick(pool, best[:, :1]).long()))
         return pick(pool, best[:, :1]).long()
-
-    def _known(self, context: PlanContext, count: int) -> Tensor:
-        """Logged action sequences for the first pool [B, H, up to `count`]."""
-        if not self.from_logs:
-            return torch.empty(len(context.goal), self.horizon, 0, dtype=torch.uint8, device=context.goal.device)
-        logged, among = require_logged(self, context.logged), max(count, self.logged_among)
-        known = logged.best(context.cost, context.latents[:, -1], context.goal, self.horizon, count, among)
-        return known[..., 0].transpose(1, 2)
 
     def _fitted(self, frequency: Tensor) -> Tensor:
         """Probabilities of actions [B, H, actions] from their frequency among the elites."""

@@ -13,7 +13,7 @@ from reachcost.core.devices import defer_device_checks
 from reachcost.core.parallel import reserve_threads
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.planning.logged_actions import AMONG
-from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_blocks, require_logged
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_blocks
 from reachcost.protocols import WorldModel
 
 Bound = float | tuple[float, ...]
@@ -123,7 +123,7 @@ class CEM(SamplingPlanner):
             mean[:, : context.left.shape[1]] = context.left[:, : mean.shape[1]]
         std, rows = torch.full_like(mean, self.deviation), torch.arange(len(goal), device=device)[:, None]
         bounds, mixing = self._bounds(model, device), self._mixing(model, mean.shape[1], device)
-        known, elites = self._known(context, mean.shape[1]), mean[:, None]
+        known, elites = self._known(context, mean.shape[1], self.candidates - 1), mean[:, None]
         for iteration in range(self.iterations):
             noise = torch.from_numpy(context.streams.normal(self.candidates, *mean.shape[1:])).to(device)
             if mixing is not None:
@@ -159,15 +159,6 @@ class CEM(SamplingPlanner):
         """Weights of the elites [B, K] from their costs."""
         spread = costs.std(1, keepdim=True).clamp(min=1e-12)
         return (-(costs - costs.amin(1, keepdim=True)) / (self.temperature * spread)).softmax(1)
-
-    def _known(self, context: PlanContext, horizon: int) -> Tensor | None:
-        """Logged action sequences for the first pool [B, up to S - 1, horizon, A]."""
-        if not self.from_logs:
-            return None
-        logged, here, count = require_logged(self, context.logged), context.latents[:, -1], self.candidates - 1
-        if not self.logged_among:
-            return logged.near(here, horizon, count)
-        return logged.best(context.cost, here, context.goal, horizon, count, max(count, self.logged_among))
 
     def _mixing(self, model: WorldModel, horizon: int, device: torch.device) -> Tensor | None:
         """Matrix [T, T] with rows of norm 1 that correlates independent noise of consecutive actions [..., T, a]."""

@@ -124,11 +124,21 @@ class SamplingPlanner(Planner):
     keep_elites: int = 0  # number of elites that stay in the pool of the next round
     blocks: int | None = None  # action blocks of a plan that are executed before the next plan; None executes all
     warm_start: bool = False  # whether a search begins with what the last plan left (`PlanContext.left`)
+    logged_among: int = 0  # number of nearest logged sequences to select from by their ends; 0 takes the nearest
 
     @property
     def executed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
         """Action blocks of a plan that are executed before the next plan."""
         return self.horizon if self.blocks is None else self.blocks
+
+    def _known(self, context: PlanContext, horizon: int, count: int) -> Tensor | None:
+        """Logged action sequences for the first pool [B, up to `count`, horizon, A]; None if it uses no logs."""
+        if not self.from_logs:
+            return None
+        logged, here = require_logged(self, context.logged), context.latents[:, -1]
+        if not self.logged_among:
+            return logged.near(here, horizon, count)
+        return logged.best(context.cost, here, context.goal, horizon, count, max(count, self.logged_among))
 
     def _require(self, options: str, valid: bool, remedy: str) -> None:
         """Raise an error that shows some options unless they are valid."""
