@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from reachcost.audits.audit import Audit
-from reachcost.audits.planner import audit_planner
+from reachcost.audits.planner import audit
 from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, apply_rule, apply_rule_to_ratio
 from reachcost.audits.stages import RULES, STAGES
@@ -54,18 +53,6 @@ ENDS = (".json", ".parquet", ".scene.json")
 @pytest.fixture(scope="module")
 def grid(task: TopoNav, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet) -> Subject:
     return Subject(model, latents, task=task, evaluation=replace(evaluation.spread(6), budget=20), planner=GRID)
-
-
-def audited(subject: Subject) -> Audit:
-    return audit_planner(
-        subject.model,
-        subject.latents,
-        subject.cost,
-        subject.task,
-        subject.evaluation,
-        subject.planner,
-        subject.held_out,
-    )
 
 
 @pytest.fixture
@@ -187,7 +174,7 @@ def test_an_example_by_hand() -> None:
 
 
 def test_rows_belong_to_evaluated_episodes(grid: Subject, head: PairHead) -> None:
-    found = {stage.name: stage for stage in audited(replace(grid, cost=HeadCost(head))).stages}
+    found = {stage.name: stage for stage in audit(replace(grid, cost=HeadCost(head))).stages}
     episodes = grid.require_place()[1].episodes
     assert found["representation"].episodes.tolist() == [NO_EPISODE]
     for name in ("goals", "sampling", "ranking", "dynamics", "execution"):
@@ -215,7 +202,7 @@ def test_coverage_uses_all_paths_if_no_episode_fails(grid: Subject, head: PairHe
 def test_rows_belong_to_logged_episodes(world: TwoRoom, lewm: JepaWorldModel, logged: Latents) -> None:
     unseen = encode_logs(lewm, world.generate_logs(60, seed=7))
     head = HeadCost(fit(TemporalPairs(logged, 500), QUICK))
-    found = {stage.name: stage for stage in audited(Subject(lewm, logged, head, held_out=unseen)).stages}
+    found = {stage.name: stage for stage in audit(Subject(lewm, logged, head, held_out=unseen)).stages}
     for name in ("dynamics", "coverage", "ranking"):
         assert found[name].episodes.min() >= 0
         assert found[name].episodes.max() < len(unseen.logs)
@@ -250,11 +237,11 @@ def test_predictions_that_are_not_finite_are_an_error(grid: Subject, lewm: JepaW
     wild = replace(grid, model=Broken(model), latents=known)
     learned = HeadCost(fit(TemporalPairs(known, 500), QUICK))
     calls: list[tuple[str, Callable[[], object]]] = [
-        ("rollout", lambda: audited(wild)),
-        ("rollout", lambda: audited(replace(wild, cost=learned))),
+        ("rollout", lambda: audit(wild)),
+        ("rollout", lambda: audit(replace(wild, cost=learned))),
         ("rollout", lambda: roll_out(task, Broken(model), goals, np.zeros((6, 2, 3, 1), np.int64))),
-        ("episode 0", lambda: audited(replace(wild, model=Broken(model, starts=len(goals))))),
-        ("rollout", lambda: audited(Subject(Broken(lewm), Latents(logged.values, logged.logs)))),
+        ("episode 0", lambda: audit(replace(wild, model=Broken(model, starts=len(goals))))),
+        ("rollout", lambda: audit(Subject(Broken(lewm), Latents(logged.values, logged.logs)))),
     ]
     for problem, call in calls:
         with pytest.raises(ReachcostError, match=problem):
@@ -275,7 +262,7 @@ def test_a_caveat_reports_a_head_fitted_on_the_evaluation_set(
     maybe, surely = "may have been fitted on episodes of this one", "was fitted on episodes of the evaluation set"
 
     def caveats(cost: TerminalCost) -> list[str]:
-        found = audited(Subject(lewm, logged, cost, world, part, tiny)).caveats
+        found = audit(Subject(lewm, logged, cost, world, part, tiny)).caveats
         return [caveat for caveat in found if "overestimate" in caveat]
 
     assert not caveats(LatentMSE())

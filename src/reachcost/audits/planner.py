@@ -64,8 +64,8 @@ def audit_planner(
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
-    >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(30)))
-    >>> [stage.outcome for stage in audit.stages][:3]
+    >>> found = audit_planner(model, encode_logs(model, task.generate_logs(30)))
+    >>> [stage.outcome for stage in found.stages][:3]
     ['unknown', 'unknown', 'pass']
     """
     if task is not None:
@@ -86,6 +86,11 @@ def audit_planner(
         state_columns,
         as_progress(progress),
     )
+    return audit(subject, criteria)
+
+
+def audit(subject: Subject, criteria: bool = False) -> Audit:
+    """Measure every stage of a planner and, if asked, check the paper's falsification criteria."""
     if subject.place is not None:
         from_starts(subject)  # so that predictions that are not finite are not blamed on the cost by closed loops
     stages = []
