@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
-    from reachcost.heads.regression import PairHead
+    from reachcost.heads.kinds import PairHead
     from reachcost.labels.temporal import TemporalPairs
     from reachcost.tasks.toponav.features import ExactTopoNav
     from reachcost.tasks.toponav.task import TopoNav

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reachcost.experiments.study import HeadPlan, Study
 from reachcost.experiments.tables import make_table
-from reachcost.fitting import labelled_recipe
+from reachcost.fitting import repair
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
 from reachcost.labels.imagined import Imagination
@@ -77,7 +77,7 @@ def choose_labels_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     def brief(pairs: Pairs, **given: Any) -> LearnedHead:
         return fit(pairs, replace(pairs.default_recipe, epochs=2), **given)
 
-    monkeypatch.setattr(labelled_recipe, "fit", brief)
+    monkeypatch.setattr(repair, "fit", brief)
 
 
 def small_table(study: str, name: str, out: Path) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.oracle import FAR, NEAR, bottleneck_of_paths, covered_latents, located_rows
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs

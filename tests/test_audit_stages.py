@@ -33,8 +33,8 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs_hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

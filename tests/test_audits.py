@@ -18,7 +18,7 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.oracle import OraclePairs, covered_latents, covered_rows, near_bottleneck, pair_groups
 from reachcost.tasks.toponav.task import TopoNav

@@ -21,8 +21,8 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control

@@ -17,8 +17,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
-from reachcost.fitting.repair import repair
+from reachcost.fitting.repair import LabelledRecipe, default_recipes, repair
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.tasks.toponav.features import ExactTopoNav

@@ -21,7 +21,7 @@ from reachcost.costs.latent import (
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.probe import LinearProbe, fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.tworoom import Layout

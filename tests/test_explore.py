@@ -30,7 +30,7 @@ from reachcost.explorer.heads import knows_layouts, repaired_head
 from reachcost.explorer.page import explorer_page, first_places
 from reachcost.explorer.requests import SHOWN, PlanRequest
 from reachcost.explorer.server import listening_socket
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.planning.control import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel

@@ -22,8 +22,8 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import evaluate, fit
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import EmbeddingHead, PairHead
 from reachcost.heads.recipe import BUILT_IN, KINDS, Recipe, register_head
-from reachcost.heads.regression import EmbeddingHead, PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs

@@ -14,7 +14,7 @@ import torch
 
 import reachcost as rc
 from reachcost.core.progress import Progress
-from reachcost.fitting.labelled_recipe import (
+from reachcost.fitting.repair import (
     arguments_for_logged_times,
     choose_labels,
     measured_asymmetry,

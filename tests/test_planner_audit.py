@@ -38,8 +38,8 @@ from reachcost.data.logs_hdf5 import write_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.imagined import ImaginedPairs
 from reachcost.labels.oracle import OraclePairs, covered_latents
 from reachcost.labels.temporal import TemporalPairs

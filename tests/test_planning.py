@@ -20,7 +20,7 @@ from reachcost.costs.oracle import OracleGeodesic
 from reachcost.costs.tabular import tabulate
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowest

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import reachcost as rc
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.metrics import IntervalHead, ResidualHead, union_length
+from reachcost.heads.kinds import IntervalHead, ResidualHead, union_length
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.graph import GATE, WALL
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import torch
 
@@ -44,9 +42,10 @@ def test_labels_are_chosen_by_default_and_are_logged_times_for_a_plain_recipe(
     latents: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {}
-    module = importlib.import_module("reachcost.fitting.repair")  # `rc.fitting.repair` is the function
-    monkeypatch.setattr(module, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
-    monkeypatch.setattr("reachcost.fitting.labelled_recipe.arguments_for_logged_times", lambda *_, **__: [])
+    monkeypatch.setattr(
+        "reachcost.fitting.repair.fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe)
+    )
+    monkeypatch.setattr("reachcost.fitting.repair.arguments_for_logged_times", lambda *_, **__: [])
     repair(None, latents, references=False)
     assert seen["pairs"].record["labels"] == "stitched"
     assert "chosen" in seen["pairs"].record

@@ -16,7 +16,7 @@ from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.hub import push
 from reachcost.worldmodels.loading import BUNDLED, CHECKOUT, load_world_model

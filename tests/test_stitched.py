@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.fitting.labelled_recipe import recorded_pairs
+from reachcost.fitting.repair import recorded_pairs
 from reachcost.labels.graph import TransitionCounts, fewest_edges, nearest
 from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.stitched import StitchedPairs

@@ -17,7 +17,7 @@ from reachcost.costs.tabular import tabulate
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reachcost.experiments.recording import Recording
-from reachcost.heads.metrics import EuclideanHead
+from reachcost.heads.kinds import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run

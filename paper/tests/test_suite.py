@@ -11,7 +11,7 @@ from reachcost.audits.stages import CANNOT_TELL
 from reachcost.errors import ReachcostError
 from reachcost.experiments.recording import Recording
 from reachcost.experiments.registry import reproduce, require_ready, results_of
-from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run

@@ -16,7 +16,7 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy

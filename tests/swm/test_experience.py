@@ -16,7 +16,7 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import AMONG, LoggedActions
 from reachcost.swm import FromLogs, RepairedModel, SwmModel

@@ -16,7 +16,7 @@ from transformers import ViTModel
 
 from reachcost.core.parallel import reserve_threads
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.evaluation import silence
 from reachcost.swm.frozen import FEW, FoldedModel

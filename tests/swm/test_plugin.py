@@ -23,8 +23,8 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext

@@ -17,8 +17,7 @@ from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.errors import ReachcostWarning
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.recording import Recording
-from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair
+from reachcost.fitting.repair import LabelledRecipe, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents

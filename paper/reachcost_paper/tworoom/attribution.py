@@ -17,7 +17,7 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.rows import metric_row
 from reachcost.experiments.study import Member
-from reachcost.heads.regression import PairHead, pair_features
+from reachcost.heads.kinds import PairHead, pair_features
 from reachcost.protocols import Head
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import compare_rankings

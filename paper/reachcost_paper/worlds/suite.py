@@ -12,8 +12,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair
+from reachcost.fitting.repair import LabelledRecipe, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM

@@ -22,9 +22,8 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import fit, shuffled_head
-from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
 from reachcost.fitting.logged_audit import largest_pools, logged_audit, some_episodes
-from reachcost.fitting.repair import HOLDOUT
+from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, default_recipes
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion

@@ -22,7 +22,7 @@ from reachcost.audits.subject import Subject, once
 from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import evaluate, fit
-from reachcost.fitting.labelled_recipe import Labels, recorded_pairs
+from reachcost.fitting.repair import Labels, recorded_pairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, Recipe, is_same_class
 from reachcost.labels.oracle import FAR, NEAR, OraclePairs, TooFewStates, covered_latents, located_rows, pair_groups

@@ -83,7 +83,7 @@ def fit(
     from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.fitting.labelled_recipe import LabelledRecipe
+    from reachcost.fitting.repair import LabelledRecipe
 
     use_device(device)
     require_least(1, pairs=pairs)

@@ -26,8 +26,7 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, cost_plan
 from reachcost.fitting.fit import fit
-from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
-from reachcost.fitting.repair import repair
+from reachcost.fitting.repair import LabelledRecipe, Labels, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.labels.oracle import OraclePairs, covered_latents, pair_groups

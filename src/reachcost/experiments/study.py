@@ -14,11 +14,10 @@ from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, Latent
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.labelled_recipe import Labels, require_label_settings
-from reachcost.fitting.repair import HOLDOUT
+from reachcost.fitting.repair import HOLDOUT, Labels, require_label_settings
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
-from reachcost.heads.regression import PairHead
 from reachcost.labels.imagined import Imagination
 from reachcost.planning.control import Proposal
 from reachcost.planning.planner import Planner
@@ -50,7 +49,7 @@ class HeadPlan:
 
     recipe: Recipe = field(default_factory=Recipe)
     labels: Literal[Labels, "oracle"] = "temporal"
-    """Source of labels (see `fitting.labelled_recipe`), or the true distance for diagnostic heads."""
+    """Source of labels (see `fitting.repair`), or the true distance for diagnostic heads."""
     pairs: int = 100_000
     """Number of training pairs (of an epoch)."""
     validation: int = 10_000

@@ -14,8 +14,7 @@ from reachcost.core.seeding import generator
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.models import fingerprint_of
-from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair
+from reachcost.fitting.repair import LabelledRecipe, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import WorldModel

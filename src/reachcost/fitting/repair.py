@@ -1,25 +1,273 @@
-"""The default repair: from a world model and its logs to a head.
+"""The default repair, from a world model and its logs to a head: which labels, their choice for given logs, training.
 
 Tables call it `trm-auto`. They call a head on logged times `trm`, and the paper's recipe for these `trm-paper`.
+
+The choice depends on measurements on the logs and never on success. Shortest logged paths are chosen where states recur
+and graph nodes are small. Imagined paths are chosen where the logs leave parts of the world unconnected or have no
+order. Logged times are chosen where neither can be trusted, or where a head on logged times ranks held-out logs better:
+nothing else shows that a graph node extends through a wall.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, Literal, TypeVar, cast, get_args
+
+import numpy as np
 
 from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
+from reachcost.costs.latent import HeadCost
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostWarning, require_type
+from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.fitting.fit import fit, shuffled_error, warning_for
-from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.logged_audit import TooFewGoals, largest_pools, logged_audit, some_episodes
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.graph import SHARPEST, asymmetry
+from reachcost.labels.imagined import Imagination, ImaginedPairs
+from reachcost.labels.pairs import Pairs, require_latents
+from reachcost.labels.stitched import MAX_UNREACHABLE, GraphPairs, StitchedPairs, default_recipe, logged_graph
+from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
 
 HOLDOUT = 0.1  # share of the episodes that are held out of training; they select the epoch
+MIN_ASYMMETRY = 0.15  # relative difference between the times of both directions from which labels are directed
+# By how much a head may rank held-out logs worse than a head on logged times. Logs contain few of the paths that other
+# labels are for, those that no episode took.
+MARGIN = 0.02
+MIN_CORRELATION = 0.5  # below it a head on logged times shows nothing, as with short episodes
+# Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories.
+MAX_EPISODES, MAX_PAIRS, MAX_TRAJECTORIES = 1500, 50_000, 20_000
+
+AnyPairs = TypeVar("AnyPairs", bound=GraphPairs)
+Labels = Literal["temporal", "stitched", "imagined", "mixed", "auto"]
+"""Label source: times within one episode, shortest paths through all episodes, what the model imagines, both of the
+last two, or the best of these that the logs support."""
+
+
+@dataclass(frozen=True)
+class LabelledRecipe:
+    """A label source and a recipe, for `repair(recipe=...)`. By default the labels are logged times.
+
+    Attributes:
+        recipe: How the head is built and trained; shortest paths have another default.
+        sampling, max_gap: As for `TemporalPairs`.
+        directed: Keep the times of both directions apart; temporal pairs then have the earlier row first.
+        labels: Label source.
+        imagination: Size of the imagination; None for the default.
+
+    >>> LabelledRecipe(labels="stitched").recipe.expectile
+    0.5
+    """
+
+    recipe: Recipe = field(default_factory=Recipe)
+    sampling: str = "balanced"
+    max_gap: int | None = None
+    directed: bool = False
+    labels: Labels = "temporal"
+    imagination: Imagination | None = None
+
+    def __post_init__(self) -> None:
+        require_type(self.recipe, Recipe, "recipe", 'give a Recipe, and the label source as labels="auto"')
+        require_type(self.directed, bool, "directed", "give True or False")
+        if self.labels not in get_args(Labels):
+            raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(get_args(Labels))}")
+        require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
+        if self.labels == "auto" and self.directed:
+            raise ReachcostError("auto labels measure whether they are directed: leave directed out")
+        if self.labels in ("stitched", "imagined", "mixed") and self.recipe == Recipe():
+            object.__setattr__(self, "recipe", default_recipe(self.directed))
+
+    def recipe_for(self, pairs: Pairs) -> Recipe:
+        """The recipe for these pairs: where `auto` chose the labels, by default the one of the chosen labels."""
+        return pairs.default_recipe if self.labels == "auto" and self.recipe == Recipe() else self.recipe
+
+    def pairs(
+        self, latents: Latents, count: int, *, model: WorldModel | None = None, progress: Any = None, **further: Any
+    ) -> Pairs:
+        """Pairs of these latents with labels of this source; further arguments are those of the class of the pairs.
+
+        Imagined labels need the `model` of the latents. `auto` trains trial heads to choose the labels.
+        """
+        if self.labels == "temporal":
+            pairs = TemporalPairs(latents, count, sampling=self.sampling, max_gap=self.max_gap, **further)
+            return directed(pairs) if self.directed else pairs
+        further["progress"] = progress
+        if self.labels == "auto":
+            return choose_labels(latents, count, model=model, imagination=self.imagination, **further)
+        further["directed"] = self.directed
+        if self.labels == "stitched":
+            return StitchedPairs(latents, count, **further)
+        if model is None:
+            raise ReachcostError("imagined labels need the world model: call repair(model, logs), or give model=")
+        mixed = self.labels == "mixed"
+        return ImaginedPairs(model, latents, count, imagination=self.imagination, logged=mixed, **further)
+
+
+def require_label_settings(labels: str, sampling: str, max_gap: int | None, imagination: Imagination | None) -> None:
+    """Refuse settings that labels of this source would ignore."""
+    if labels != "temporal" and (sampling != "balanced" or max_gap is not None):
+        raise ReachcostError(f"{labels} labels are of any two states: leave sampling and max_gap at their defaults")
+    if labels not in ("imagined", "mixed", "auto") and imagination is not None:
+        raise ReachcostError(f"{labels} labels are not imagined: leave imagination out")
+
+
+def recorded_pairs(
+    record: Mapping[str, Any], latents: Latents, model: WorldModel, exclude: EvaluationSets = None
+) -> Pairs:
+    """Pairs sampled again by the settings in a head's record (`head.record["pairs"]`)."""
+    settings = {name: record[name] for name in ("labels", "sampling", "max_gap", "directed") if name in record}
+    if "trajectories" in record:
+        settings["imagination"] = Imagination(**{option.name: record[option.name] for option in fields(Imagination)})
+    names = {"temporal": ("rows",), "stitched": ("least", "stride")}.get(record["labels"], ("least",))
+    return LabelledRecipe(**settings).pairs(
+        latents,
+        record["train_pairs"],
+        model=model,
+        validation=record["validation_pairs"],
+        exclude=exclude,
+        holdout=record.get("holdout", 0.0),
+        seed=record["seed"],
+        **{name: record[name] for name in names if name in record},
+    )
+
+
+def default_recipes(lengths: np.ndarray) -> dict[str, LabelledRecipe]:
+    """The recipes that `choose_recipe` compares by default, for episodes of these lengths [E]."""
+    typical = int(np.median(lengths)) if len(lengths) else 0
+    gaps = sorted({gap for gap in (typical // 4, typical // 2) if gap > 1})
+    return {
+        "default": LabelledRecipe(),
+        "paper": LabelledRecipe(Recipe.paper()),
+        "mean": LabelledRecipe(Recipe(expectile=0.5)),
+        "scale-3": LabelledRecipe(Recipe(scale=3.0)),
+        "scale-30": LabelledRecipe(Recipe(scale=30.0)),
+        **{f"gap-{gap}": LabelledRecipe(max_gap=gap) for gap in gaps},
+        "asymmetric": LabelledRecipe(Recipe(head="pair"), directed=True),
+    }
+
+
+def choose_labels(
+    latents: Latents,
+    count: int = 100_000,
+    *,
+    model: WorldModel | None = None,
+    imagination: Imagination | None = None,
+    exclude: EvaluationSets = None,
+    holdout: float = 0.1,
+    seed: int = 0,
+    progress: Progress | bool | None = None,
+) -> Pairs:
+    """Pairs with the best labels that these logs support; `record["chosen"]` has the reasons.
+
+    Trains two trial heads for each label source that passes its own checks (see `arguments_for_logged_times`). Without
+    a `model` there are no imagined labels. Other arguments are as for `TemporalPairs` and `ImaginedPairs`.
+    """
+    require_latents(latents)
+    progress, timed = as_progress(progress), bool((latents.logs.lengths >= 2).any())
+    given: dict[str, Any] = {"exclude": exclude, "seed": seed}
+    full = {**given, "holdout": holdout, "progress": progress}
+    against = dict[str, list[str]]()
+    compared = partial(arguments_for_logged_times, latents, min(count, MAX_PAIRS), progress=progress, **given)
+
+    def attempt(name: str, sample: Callable[[], AnyPairs]) -> AnyPairs | None:
+        try:
+            pairs = sample()
+        except ReachcostError as error:
+            against[name] = [str(error)]
+            return None
+        against[name] = pairs.problems()
+        return pairs
+
+    def chosen(pairs: Pairs, reason: str) -> Pairs:
+        found = {name: reasons for name, reasons in against.items() if reasons}
+        pairs.record["chosen"] = {"reason": reason, "against": found}
+        return pairs
+
+    Exclusion(latents.logs, exclude)  # its warnings about evaluation sets must be shown, those below need not
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReachcostWarning)  # `against` has the warnings of the labels
+        progress.step("shortest logged paths")
+        stitched = attempt("stitched", partial(StitchedPairs, latents, count, **full)) if timed else None
+        if stitched is not None and not against["stitched"]:
+            if measured_asymmetry(stitched, seed) >= MIN_ASYMMETRY:
+                stitched = StitchedPairs(latents, count, **full, directed=True)
+            source = partial(StitchedPairs, directed=stitched.record["directed"])
+            against["stitched"] = compared(source, trusted=stitched.record["sharpness"] == SHARPEST)
+            if not against["stitched"]:
+                return chosen(stitched, "logged ways can be stitched")
+        if model is not None and (stitched is None or stitched.unconnected > MAX_UNREACHABLE):
+            progress.step("imagination")
+            size = imagination or Imagination()
+            imagined = attempt("imagined", partial(ImaginedPairs, model, latents, count, imagination=size, **full))
+            if imagined is not None and timed and not against["imagined"]:
+                smaller = replace(size, trajectories=min(size.trajectories, MAX_TRAJECTORIES))
+                against["imagined"] = compared(partial(ImaginedPairs, model, imagination=smaller), trusted=True)
+            if imagined is not None and not against["imagined"]:
+                connects = "logs leave states unconnected that the world model connects"
+                return chosen(imagined, connects if timed else "these logs have no times")
+    if timed:
+        return chosen(TemporalPairs(latents, count, **given, holdout=holdout), "longer ways cannot be trusted")
+    reasons = "" if model is None else f" ({'; '.join(against['imagined'])})"
+    raise ReachcostError(
+        f"these logs have no times, and the world model cannot imagine labels for them{reasons}: "
+        "call repair(model, logs) with more frames, or give logs with times"
+    )
+
+
+def arguments_for_logged_times(
+    latents: Latents,
+    count: int,
+    source: Callable[..., Pairs],
+    trusted: bool,
+    *,
+    exclude: EvaluationSets,
+    seed: int,
+    progress: Progress,
+) -> list[str]:
+    """Reasons to use logged times instead of a label source; empty if there are none.
+
+    Trains a head on `count` labels of the source, which samples as `TemporalPairs` does, and one on logged times, both
+    on half of the episodes. The reason is that the second ranks the states of the other half clearly better. With too
+    few logs for this comparison, a source is used if it is `trusted`.
+    """
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
+    shuffled = generator(seed, "judged-labels").permutation(usable)
+    learned, ranked = np.array_split(shuffled[: 2 * MAX_EPISODES], 2)
+    try:
+        pools = largest_pools(latents, ranked, seed)
+    except TooFewGoals:
+        return [] if trusted else ["there are too few logs to tell whether places reach through walls"]
+    training, heads = some_episodes(latents, learned), dict[str, HeadCost]()
+    for name, sample in (("these labels", source), ("logged times", TemporalPairs)):
+        progress.step(f"{name} on held-out logs")
+        try:
+            pairs = sample(training, count, exclude=exclude, holdout=0.1, seed=seed)
+        except ReachcostError as error:
+            return [] if trusted else [f"on half of the logs {error}"]
+        heads[name] = HeadCost(fit(pairs, seed=seed, progress=progress))
+    these, logged = (ranking.spearman.mean() for ranking in logged_audit(heads, latents, pools).values())
+    if logged < MIN_CORRELATION or these >= logged - MARGIN:
+        return []
+    return [f"heads on logged times rank held-out logs better ({logged:.2f} against {these:.2f})"]
+
+
+def measured_asymmetry(pairs: StitchedPairs, seed: int = 0) -> float:
+    """Relative difference between the times of both directions, by graphs of two halves of the training episodes."""
+    logs, graph = pairs.logs, pairs.graph
+    learned = np.unique(logs.episode_of(np.flatnonzero(pairs.place >= 0)))
+    halves = np.array_split(generator(seed, "one-way").permutation(np.setdiff1d(learned, pairs.held_out)), 2)
+    rows = (logs.in_episodes(half) for half in halves)
+    steps = graph.record["stride"]
+    graphs = (logged_graph(logs, part, pairs.place, graph.places, steps, 1, directed=True) for part in rows)
+    return asymmetry(*(half.times for half in graphs))
 
 
 def repair(

@@ -2,10 +2,10 @@
 
 from .base import LearnedHead as LearnedHead
 from .inverse import InverseDynamics as InverseDynamics
-from .metrics import EuclideanHead as EuclideanHead
-from .metrics import IntervalHead as IntervalHead
-from .metrics import ResidualHead as ResidualHead
+from .kinds import BudgetHead as BudgetHead
+from .kinds import EmbeddingHead as EmbeddingHead
+from .kinds import EuclideanHead as EuclideanHead
+from .kinds import IntervalHead as IntervalHead
+from .kinds import PairHead as PairHead
+from .kinds import ResidualHead as ResidualHead
 from .recipe import register_head as register_head
-from .regression import BudgetHead as BudgetHead
-from .regression import EmbeddingHead as EmbeddingHead
-from .regression import PairHead as PairHead

@@ -15,13 +15,8 @@ from torch.nn import functional
 
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.metrics import EuclideanHead, IntervalHead, ResidualHead
-from reachcost.heads.regression import BudgetHead, EmbeddingHead, LinearHead, MahalanobisHead, PairHead
+from reachcost.heads.kinds import BUILT_IN
 
-BUILT_IN = (
-    *(PairHead, EmbeddingHead, LinearHead, MahalanobisHead),
-    *(EuclideanHead, IntervalHead, ResidualHead, BudgetHead),
-)
 KINDS: dict[str, type[LearnedHead]] = {head.kind: head for head in BUILT_IN}
 
 _TYPES = {"int": int, "float": (int, float), "bool": bool}

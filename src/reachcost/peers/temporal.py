@@ -23,8 +23,8 @@ from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.loop import Curve, kept_epoch, train, train_seeded
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.inverse import InverseDynamics
+from reachcost.heads.kinds import BudgetHead
 from reachcost.heads.recipe import require_positive
-from reachcost.heads.regression import BudgetHead
 from reachcost.labels.pairs import Pairs, PairSet
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel

@@ -12,7 +12,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.models import predict_ends
-from reachcost.heads.regression import PairHead
+from reachcost.heads.kinds import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
