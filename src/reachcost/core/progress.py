@@ -126,18 +126,6 @@ class ConsoleProgress(Progress):
             self._bars.update(self._bars.task_ids[-1], note=text)
 
 
-class Rate:
-    """Shows how many units are done per second, next to the current piece of a progress."""
-
-    def __init__(self, progress: Progress, unit: str) -> None:
-        self._progress, self._unit, self._done, self._began = progress, unit, 0, time.perf_counter()
-
-    def add(self, count: int) -> None:
-        """Count units that are done."""
-        self._done += count
-        self._progress.note(f"{self._done / (time.perf_counter() - self._began):,.0f} {self._unit}/s")
-
-
 def as_progress(progress: Progress | bool | None) -> Progress:
     """The progress of an argument `progress=`: True shows it on standard error; None and False show nothing."""
     if isinstance(progress, Progress):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reachcost.core.arrays import row_reader
 from reachcost.core.parallel import parallel_map
-from reachcost.core.progress import Progress, Rate, as_progress
+from reachcost.core.progress import Progress, as_progress
 
 TOGETHER = 1024  # latents that are compared with all places at once, so that the products fit the cache
 SOURCES = 1024  # places whose paths are extended at once
@@ -53,10 +53,8 @@ class Graph:
     ) -> Graph:
         """The shortest paths over transitions of `stride` steps that occur at least `least` times."""
         edges, times, progress = counted.edges(least), np.empty(0), as_progress(progress)
-        rate = Rate(progress, "edges")
         for _ in progress.track(range(1), "graph"):
             times = shortest_times(edges, len(places), stride, directed)
-            rate.add(edges.shape[1])
         record = {"places": len(places), "stride": stride, "least": least, "directed": directed}
         record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
         record["unreachable"] = round(float(np.isinf(times).mean()), 6)

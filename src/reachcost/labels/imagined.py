@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.progress import Progress, Rate, as_progress
+from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of, discrete_actions
 from reachcost.data.evaluation import EvaluationSets
@@ -154,12 +154,11 @@ class ImaginedPairs(GraphPairs):
         flat = known.flatten(0, 1)
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)
         centres = flat[torch.from_numpy(np.sort(chosen))].unique(dim=0)
-        counted, rate = TransitionCounts(len(centres)), Rate(progress, "states")
+        counted = TransitionCounts(len(centres))
         groups = imagined.groups(model, rest, actions, seed, part=1)
         for _, group in zip(progress.track(range(-(-len(rest) // GROUP)), "imagined"), groups, strict=True):
             place = nearest(group.flatten(0, 1), centres).reshape(group.shape[:2])
             counted.add(place[:, :-1].ravel(), place[:, 1:].ravel())
-            rate.add(place.size)
         transitions = _logged_transitions(latents, usable, centres, stride, seed, every=logged)
         if logged:
             counted.add(*transitions[:2], times=least)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.progress import Progress, Rate, as_progress
+from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
@@ -175,11 +175,10 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
-    found, rate = np.empty(len(rows), np.int32), Rate(progress, "states")
+    found = np.empty(len(rows), np.int32)
     for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
         part = rows[first : first + PART]
         found[first : first + PART] = nearest(latents.values, places, part)
-        rate.add(len(part))
     return found
 
 
