@@ -1,7 +1,5 @@
 """The code of the documentation prints what the pages show, its numbers are published, and its names exist."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import json

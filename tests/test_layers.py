@@ -1,7 +1,5 @@
 """Packages import downwards only, and worlds are named in their own folders and in the registries, nowhere else."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

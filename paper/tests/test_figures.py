@@ -1,7 +1,5 @@
 """Figures of the paper are made from published records byte for byte; the animation."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

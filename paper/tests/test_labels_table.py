@@ -1,7 +1,5 @@
 """The tables of label sources and of rollouts: worlds with their records, and methods as rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

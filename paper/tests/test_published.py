@@ -1,7 +1,5 @@
 """Published tables are made from their rows byte for byte, the code computes their numbers, and their claims hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

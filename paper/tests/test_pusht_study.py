@@ -1,7 +1,5 @@
 """The study of PushT, made small: final success, rows over several sets, and one executed plan."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

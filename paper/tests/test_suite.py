@@ -1,7 +1,5 @@
 """The study of the suite: its packages are required first, and verdicts are counted as its notes describe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small audit tables of TwoRoom, computed: they are complete, have valid intervals and pictures, and are read back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

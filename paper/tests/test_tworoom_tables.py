@@ -1,7 +1,5 @@
 """The TwoRoom study: heads exclude the set they run on, sets of other logs, and the checks of the exclusion."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

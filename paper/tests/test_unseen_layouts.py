@@ -1,7 +1,5 @@
 """The table of unseen layouts: heads of a few frames, in layouts that were not used for training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

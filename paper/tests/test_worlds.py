@@ -1,7 +1,5 @@
 """The suite: worlds satisfy the contract, random actions fail, the oracle succeeds, and faults break one stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast

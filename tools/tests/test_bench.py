@@ -1,7 +1,5 @@
 """`reachcost bench`: small comparisons are timed and recorded, and the published record is complete."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

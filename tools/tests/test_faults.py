@@ -1,7 +1,5 @@
 """`make faults`: which outcomes are right, the record, and a few attempts of classes that take seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

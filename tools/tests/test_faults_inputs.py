@@ -1,7 +1,5 @@
 """A small part of `make faults`: damaged and hostile files give the undisturbed result or one sentence."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

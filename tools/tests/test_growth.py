@@ -1,7 +1,5 @@
 """`reachcost bench --growth`: small curves are measured, recorded and drawn, and the published record is complete."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

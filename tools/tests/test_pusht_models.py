@@ -1,7 +1,5 @@
 """The published PushT models have the documented quality, on logs that were not used for training or any choice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
