@@ -10,8 +10,17 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 from reachcost_paper.suite import STUDY, budget, labels
-from reachcost_paper.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, method_row
-from reachcost_paper.suite.places import Place, paper_studies, place_of
+from reachcost_paper.suite.labels import (
+    BOUNDS,
+    HEADS,
+    OTHERS,
+    SETTINGS,
+    UNRANKED,
+    Place,
+    method_row,
+    paper_studies,
+    place_of,
+)
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.tasks import EPISODES
 from tests.small import STUDIES

@@ -14,8 +14,17 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite.labels import BOUNDS, HEADS, SETTINGS, MethodRun, method_row
-from reachcost_paper.suite.places import Place, mean_row, paper_studies, place_of
+from reachcost_paper.suite.labels import (
+    BOUNDS,
+    HEADS,
+    SETTINGS,
+    MethodRun,
+    Place,
+    mean_row,
+    method_row,
+    paper_studies,
+    place_of,
+)
 from reachcost_paper.worlds import suite
 
 METRICS = ("success", "steps")

@@ -16,7 +16,7 @@ from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.package_data import read_notes
 from reachcost_paper.suite import budget, labels, verdicts
-from reachcost_paper.suite.places import Place, mean_row, require_ready, settings_of
+from reachcost_paper.suite.labels import Place, mean_row, require_ready, settings_of
 from reachcost_paper.worlds import suite
 
 COSTS = ("raw", "trm", "oracle", "random")

@@ -17,7 +17,7 @@ from reachcost.experiments.recording import Recording
 from reachcost.results.records import Evaluated, Run
 from reachcost.results.stats import wilson
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite.places import settings_of
+from reachcost_paper.suite.labels import settings_of
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.faults import FAULTS, Planner, intact
 

@@ -1,23 +1,65 @@
-"""How our TopoNav recipe was chosen: by prediction error on held-out trajectories alone.
+"""Settings of the TopoNav runs, and how our recipe was chosen: by prediction error on held-out trajectories alone.
 
 All heads are scored on the same balanced pairs, from trajectories that no head was trained on and between states that
 no head saw as a pair.
 """
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.study import HeadPlan
+from reachcost.experiments.study import HeadPlan, Member, PoolPlan
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.pairs import PairSet
 from reachcost.results.records import Columns, Run
+from reachcost.tasks.contract import Task
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import BASE_SEED, SASC_CANDIDATES, SASC_HORIZON, TopoNav, sasc_pool, sasc_seed
 from reachcost_paper.recipes import ScoredHead, recipe_table
-from reachcost_paper.toponav.settings import KIND, MEMBERS, OUR_HEAD, PAPER_HEAD
+
+SEEDS = (3072, 3073, 3074)
+KIND = "toponav-exact"
+MEMBERS = {KIND: tuple(Member(KIND, seed, f"exact-{seed}") for seed in SEEDS)}
+LOGS = {"episodes": 2500, "seed": BASE_SEED}
+PAPER_HEAD = HeadPlan(
+    Recipe.paper(hidden=128, scale=29.0, epochs=24),
+    pairs=60_000,
+    validation=12_000,
+    sampling="mostly-endpoints",
+    holdout=0.0,
+)
+SHUFFLED_HEAD = replace(PAPER_HEAD, shuffled="all")
+ONE_CYCLE = {"epochs": 4, "batch_size": 256, "learning_rate": 4e-2, "schedule": "one-cycle"}
+OUR_HEAD = HeadPlan(
+    Recipe.paper(hidden=128, scale=29.0, symmetric=True, **ONE_CYCLE),
+    pairs=60_000,
+    validation=12_000,
+)
+HEADS = {
+    "trm-paper": PAPER_HEAD,
+    "shuffled": SHUFFLED_HEAD,
+    "trm": OUR_HEAD,
+    "trm-printed": replace(PAPER_HEAD, recipe=replace(PAPER_HEAD.recipe, scale=224.0)),
+    "trm-printed-256": replace(PAPER_HEAD, recipe=replace(PAPER_HEAD.recipe, scale=224.0, batch_size=256)),
+    "shuffled-train": replace(SHUFFLED_HEAD, shuffled="train"),
+}
+POOLS = PoolPlan(
+    draw=lambda task, goals, seed: sasc_pool(cast(TopoNav, task), goals, seed),
+    seed=sasc_seed,
+    candidates=SASC_CANDIDATES,
+    horizon=SASC_HORIZON,
+)
+
+
+def exact(task: Task, clamp: bool) -> ExactTopoNav:
+    """The frozen world model; `clamp` has no effect."""
+    return ExactTopoNav(cast(TopoNav, task))
 
 
 def plans() -> dict[str, HeadPlan]:

@@ -13,8 +13,7 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.results.tables import TableRow
 from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper
-from reachcost_paper.toponav import recipes
-from reachcost_paper.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
+from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, exact
 
 NOTES = read_notes("reachcost_paper.toponav")
 PAPER = read_paper("reachcost_paper.toponav")
@@ -83,9 +82,7 @@ STUDY = Study(
     tables={
         "toponav": TablePlan(NOTES["toponav"], (*METRICS, "p_value"), TableRows(toponav_runs, toponav_rows)),
         "toponav-readings": TablePlan(NOTES["toponav-readings"], METRICS, plain_rows(METRICS, readings)),
-        "toponav-recipes": TablePlan(
-            NOTES["toponav-recipes"], ("validation_rmse",), recipes.ROWS, intervals="", legend=False
-        ),
+        "toponav-recipes": TablePlan(NOTES["toponav-recipes"], ("validation_rmse",), ROWS, intervals="", legend=False),
     },
     heads=HEADS,
     pair_seed=BASE_SEED,

@@ -1,17 +1,20 @@
 """The suite: worlds with logs, world model, planner and evaluation sets, and what to break in them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any, Literal, cast
 
 import numpy as np
+from torch import Tensor
 
+from reachcost.core.seeding import generator
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.probe import fit_probe
 from reachcost.fitting.repair import LabelledRecipe, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -21,10 +24,58 @@ from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.registry import make_task
-from reachcost_paper.worlds import arm, bundled, graph, heading, hill, momentum, open
+from reachcost.worldmodels.loading import load_world_model
+from reachcost_paper.worlds import arm, graph, hill, momentum, tasks
 from reachcost_paper.worlds.learned import Learned
-from reachcost_paper.worlds.sight import Sight, lose_number
-from reachcost_paper.worlds.tasks import SEEDS, FeatureTask, require
+from reachcost_paper.worlds.sight import Blind, Sight, lose_number
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, require
+
+TWOROOM, MODEL, RULE = "tworoom", "lewm-tworoom-3072", "high-distance"
+FIRST_SOURCE, SOURCES = 200, 500
+"""First seed and number of episodes of the logs that evaluation sets are sampled from."""
+LOW, HIGH, PROBED = 20.0, 204.0, 1500
+"""Range and number of places that a probe is fitted on."""
+DOORWAY = 40.0
+
+
+@lru_cache
+def bundled_model() -> WorldModel:
+    """The model, loaded once."""
+    return load_world_model(MODEL)
+
+
+@lru_cache
+def evaluation_set(part: str) -> EvaluationSet:
+    """Starts and goals far apart, half of them on different sides of the wall."""
+    task, seed = make_task(TWOROOM), SEEDS[part]
+    source = task.generate_logs(SOURCES, FIRST_SOURCE + seed)
+    return replace(task.draw_evaluation_set(RULE, source, seed).spread(EPISODES), name=part)
+
+
+@lru_cache
+def _lost_height() -> tuple[Tensor, Tensor, Tensor]:
+    """Weight and bias of a probe of x, and the latents of a horizontal line [P, D], one per pixel."""
+    task, model = make_task(TWOROOM), bundled_model()
+    places = generator(0, "bundled-probe").uniform(LOW, HIGH, (PROBED, 2)).astype(np.float32)
+    probe = fit_probe(model.encode(task.observe(places)), places[:, :1])
+    line = np.arange(LOW, HIGH + 1, dtype=np.float32)
+    level = np.stack([line, np.full_like(line, (LOW + HIGH) / 2)], axis=1)
+    return probe.weight, probe.bias, model.encode(task.observe(level))
+
+
+def lose_height(model: WorldModel) -> Blind:
+    """A model that encodes every place as if it were at half the height, by a table of latents indexed by x."""
+    weight, bias, line = _lost_height()
+
+    def lose(latents: Tensor) -> Tensor:
+        return line[((latents @ weight + bias)[:, 0] - LOW).round().long().clamp(0, len(line) - 1)]
+
+    return Blind(model, lose, "the height")
+
+
+def by_the_door(states: np.ndarray) -> np.ndarray:
+    """Within 40 px of the doorway."""
+    return np.asarray(make_task(TWOROOM).layout.door_distance(np.asarray(states)) < DOORWAY)
 
 
 @dataclass(frozen=True)
@@ -127,12 +178,12 @@ def suite() -> dict[str, World]:
         World(
             name="open",
             structure="an open field, where the distance of latents is right as it is",
-            task=open.Open,
+            task=tasks.Open,
             model=partial(exact, block=5),
             logs={"episodes": 300, "seed": 0},
             planner=CEM(horizon=3, candidates=100, iterations=5, elites=10),
             blind=partial(lose_number, number=1, value=0),
-            region=open.middle,
+            region=tasks.middle,
             cost="raw",
         ),
         World(
@@ -148,12 +199,12 @@ def suite() -> dict[str, World]:
         World(
             name="heading",
             structure="four rooms of MiniGrid with a heading: three discrete actions, turning takes time",
-            task=heading.Heading,
+            task=graph.Heading,
             model=exact,
             logs={"episodes": 2000, "seed": 0},
             planner=CategoricalCEM(actions=3, horizon=10, candidates=64, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=9),
-            region=heading.doorways,
+            region=graph.doorways,
             wandering={"noise": 1.0},
             packages=("minigrid",),
         ),
@@ -183,13 +234,13 @@ def suite() -> dict[str, World]:
         World(
             name="obstacle",
             structure="a wall with one door, seen in pixels by a bundled world model",
-            task=partial(make_task, bundled.NAME),
-            model=lambda task, logs: bundled.bundled_model(),
+            task=partial(make_task, TWOROOM),
+            model=lambda task, logs: bundled_model(),
             logs={"episodes": 1000, "seed": 0},
             planner=CEM(candidates=150, iterations=5, elites=15),
-            blind=bundled.lose_height,
-            region=bundled.by_the_door,
-            evaluation=lambda task, part: bundled.evaluation_set(part),
+            blind=lose_height,
+            region=by_the_door,
+            evaluation=lambda task, part: evaluation_set(part),
         ),
     )
     return {world.name: world for world in worlds}

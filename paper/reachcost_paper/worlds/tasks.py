@@ -1,4 +1,4 @@
-"""Base class of the suite's tasks, their evaluation sets, and logs of a wanderer."""
+"""Base class of the suite's tasks, their evaluation sets, logs of a wanderer, and an open field to wander in."""
 
 from abc import abstractmethod
 from importlib.util import find_spec
@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.random import Generator
 
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -66,3 +67,44 @@ def require(package: str, world: str) -> None:
     """Refuse a world whose package is not installed."""
     if find_spec(package) is None:
         raise ReachcostError(f"the world {world!r} needs {package}: pip install 'reachcost[worlds]'")
+
+
+FIELD, SPEED, NEAR, APART = 40.0, 1.0, 2.0, 15.0
+"""Side of the open field, and its lengths."""
+
+
+class Open(FeatureTask):
+    """A point in a square that moves by at most 1 along each axis; a state is (x, y), float32."""
+
+    name = "open"
+    action_budget = 50
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return np.clip(states + SPEED * np.clip(actions, -1, 1), 0, FIELD).astype(np.float32)
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(np.asarray(states, np.float64) - goals, axis=-1)
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return self.distance(states, goals) < NEAR
+
+    def features(self, states: np.ndarray) -> np.ndarray:
+        return 2 * np.asarray(states) / FIELD - 1
+
+    def place(self, features: np.ndarray) -> np.ndarray:
+        return np.clip((features + 1) * FIELD / 2, 0, FIELD).astype(np.float32)
+
+    def generate_logs(self, episodes: int, seed: int = 0, steps: int = 60) -> Logs:
+        rng = generator(seed, "open-logs")
+        return wander(self, rng.uniform(0, FIELD, (episodes, 2)).astype(np.float32), 2, steps, rng)
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        """Starts and goals at least 15 apart."""
+        ends = generator(SEEDS[name], "open-evaluation").uniform(0, FIELD, (10 * EPISODES, 2, 2)).astype(np.float32)
+        ends = ends[self.distance(ends[:, 0], ends[:, 1]) > APART]
+        return evaluation(self, name, ends[:, 0], ends[:, 1])
+
+
+def middle(states: np.ndarray) -> np.ndarray:
+    """A band across the middle."""
+    return np.abs(np.asarray(states)[:, 0] - FIELD / 2) < FIELD / 8
