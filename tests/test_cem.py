@@ -367,7 +367,7 @@ def test_parts_that_do_not_fit_are_refused(world: TwoRoom, lewm: JepaWorldModel,
     ]
     for problem, parts in wrong:
         with pytest.raises(ReachcostError, match=problem):
-            control(*parts, SHORT)
+            control(*parts, planner=SHORT)
     with pytest.raises(ReachcostError, match=r"3072.*3073"):
         sasc(world, other, {"trm": head}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
 

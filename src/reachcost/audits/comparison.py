@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -237,7 +237,8 @@ def compare_heads(
         errors = (predicted - pairs.gap).double().square().numpy()
         columns = np.stack([errors, np.ones(len(errors))], axis=1)
         root_mean = cluster_bootstrap(columns, episodes, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]))
-        rows[name].ours["validation_rmse"] = float(np.sqrt(errors.mean()))
-        rows[name].interval["validation_rmse"] = root_mean.tolist()
+        ours = {**rows[name].ours, "validation_rmse": float(np.sqrt(errors.mean()))}
+        interval = {**rows[name].interval, "validation_rmse": root_mean.tolist()}
+        rows[name] = replace(rows[name], ours=ours, interval=interval)
     metrics = ("rho_logged", "validation_rmse")
     return ResultTable("heads", HEADS_NOTE, metrics, [*rows.values()], {"logs_sha256": logs.fingerprint})

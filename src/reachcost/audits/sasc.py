@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.costs.checks import require_one_model, score
+from reachcost.costs.checks import score
 from reachcost.costs.latent import evaluated_once
-from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import require_finite
 from reachcost.data.models import encode_rows, predict_ends
 from reachcost.errors import ReachcostError, require_type
-from reachcost.planning.control import require_actions, some_action
+from reachcost.planning.control import require_actions, require_parts
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import Ranking, compare_rankings
-from reachcost.tasks.compatibility import try_task
 from reachcost.tasks.contract import Task
 
 
@@ -54,10 +53,7 @@ def sasc(
         evaluation: E start and goal states.
         pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `draw_pools`.
     """
-    if not costs:
-        raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
-    blocks = require_actions(task, model)
-    require_set(evaluation)
+    blocks = require_parts(task, model, costs, evaluation)
     if not task.offers("distance"):
         raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it")
     if pools is None:
@@ -65,10 +61,6 @@ def sasc(
     require_type(pools, np.ndarray, "pools", f"give action sequences [E = {len(evaluation)}, S, H, A]")
     if pools.ndim != 4 or len(pools) != len(evaluation):
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
-    require_one_model(costs, model)
-    require_one_world(task.world, evaluation)
-    if len(evaluation):
-        try_task(task, evaluation, some_action(model))
     _, terminal, goal = roll_out(task, model, evaluation, pools)
     scores = {
         name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy()

@@ -24,9 +24,11 @@ class ExactModel(Protocol):
     @property
     def task(self) -> Task:
         """The simulated world."""
+        ...
 
     def states(self, latents: Tensor) -> np.ndarray:
         """The states of latents: [..., D] -> [..., state]."""
+        ...
 
 
 def exact_model(task: Task, model: object, starts: np.ndarray) -> Any:

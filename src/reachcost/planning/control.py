@@ -32,9 +32,6 @@ def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CE
     """Return the planner that begins with logged actions if there are logs, else the paper's.
 
     `discrete_actions` is their number, None for continuous actions.
-
-    >>> default_planner(None) == CEM(), default_planner(3, with_logs=True).actions
-    (True, 3)
     """
     if discrete_actions is None:
         return CEM.experienced() if with_logs else CEM()
@@ -42,22 +39,13 @@ def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CE
 
 
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
-    """Return the paper's planner with other numbers of candidates, a tenth of them elites, and rounds.
-
-    >>> sized_planner(None, candidates=100, iterations=5).elites
-    10
-    """
+    """Return the paper's planner with other numbers of candidates, a tenth of them elites, and rounds."""
     size: dict[str, Any] = {"candidates": candidates, "iterations": iterations, "elites": max(2, candidates // 10)}
     return CEM(**size) if discrete_actions is None else CategoricalCEM(discrete_actions, **size)
 
 
 def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
-    """Return the action blocks of a world model, None for discrete actions; raise an error if they do not fit the task.
-
-    >>> from reachcost import load_world_model, make_task
-    >>> require_actions(make_task("tworoom"), load_world_model("lewm-tworoom-3072")).length
-    5
-    """
+    """Return the action blocks of a model, None for discrete actions; raise an error if they do not fit the task."""
     require_task(task)
     require_model(model)
     blocks, name = blocks_of(model), name_of(model)
@@ -95,17 +83,26 @@ def require_planner(task: Task, planner: Planner) -> None:
         raise ReachcostError(f"{wrong}: give it actions={count}")
 
 
-def some_action(model: WorldModel) -> np.ndarray:
-    """Return a valid action of the task [a]: the mean of the logs, or the first discrete one."""
-    blocks = blocks_of(model)
-    return np.zeros(1, np.int64) if blocks is None else np.array(blocks.mean, np.float32)
+def require_parts(
+    task: Task, model: WorldModel, costs: Mapping[str, TerminalCost], evaluation: EvaluationSet
+) -> ActionBlocks | None:
+    """Raise an error unless these parts fit each other; return the action blocks, None for discrete actions."""
+    blocks = require_actions(task, model)
+    require_set(evaluation)
+    require_one_model(costs, model)
+    require_one_world(task.world, evaluation)
+    if not costs:
+        raise ReachcostError("there is no terminal cost: pass costs={name: cost}")
+    if not len(evaluation):
+        raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
+    try_task(task, evaluation, np.zeros(1, np.int64) if blocks is None else np.array(blocks.mean, np.float32))
+    return blocks
 
 
+# From states [B, ...], goals [B, ...] and random streams to candidates [B, iterations, K, H] to inject.
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
-"""Function from states [B, ...], goals [B, ...] and random streams to candidates [B, iterations, K, H] to inject."""
-
+# Attributes of `ControlRuns` with one entry for each cost and episode.
 PER_COST = ("success", "steps", "final_distance", "category", "paths")
-"""Attributes of `ControlRuns` with one entry for each cost and episode."""
 
 
 @dataclass(frozen=True)
@@ -196,12 +193,11 @@ def control(
         watch: Function that is called with every `Round` of every plan; needs a `SamplingPlanner`.
         progress: True reports progress.
     """
-    blocks = require_actions(task, model)
+    blocks = require_parts(task, model, costs, evaluation)
     planner = default_planner(task.discrete_actions, logs is not None) if planner is None else planner
     require_planner(task, planner)
     if watch is not None and not isinstance(planner, SamplingPlanner):
         raise ReachcostError(f"{type(planner).__name__} has no rounds of candidates: leave watch= out")
-    require_set(evaluation)
     require_type(seed, int, "seed", "give a whole number")
     length = blocks.length if blocks else 1
     episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget), length)
@@ -267,13 +263,6 @@ class _Episodes:
         budget: int,
         length: int,
     ) -> None:
-        require_one_model(costs, model)
-        require_one_world(task.world, evaluation)
-        if not costs:
-            raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
-        if not len(evaluation):
-            raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
-        try_task(task, evaluation, some_action(model))
         self._task, self._model, self._costs, self._evaluation = task, model, costs, evaluation
         self.budget, self._length, self._history = budget, length, history_of(model)
         self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
