@@ -3,8 +3,6 @@
 repair.gif (README) is an episode of `reachcost demo`, toponav.png (docs/toponav.md) one of the published TopoNav runs.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from reachcost.tasks.tworoom.layout import BORDER, SUCCESS_DISTANCE
 from reachcost.tasks.tworoom.layout import SIZE as PIXELS
 from reachcost_paper.episode_figures import Panel, draw_replay
 from reachcost_paper.toponav import STUDY
-from reachcost_paper.toponav.settings import KIND
+from reachcost_paper.toponav.recipes import KIND
 
 TITLES = {"raw": "raw latent distance (squared latent difference)", "trm": "TRM, learned from logs (predicted steps)"}
 

@@ -3,8 +3,6 @@
 A test compares the stored files with what this writes.
 """
 
-from __future__ import annotations
-
 import reachcost as rc
 from reachcost.data.evaluation import write_evaluation_set
 from reachcost.tasks.tworoom.logs import FROZEN, draw

@@ -1,7 +1,5 @@
 """Pictures of one episode under several costs: the cost of every place, and the executed path; as PNG or GIF."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -10,7 +8,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
@@ -42,23 +39,19 @@ def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) 
 
 @dataclass(frozen=True)
 class Panel:
-    """The episode under one cost.
-
-    Attributes:
-        title: Name and unit of the cost.
-        outcome: Outcome of the episode in words.
-        field: Cost of ending at places on a regular grid [rows, columns]; NaN in walls.
-        path: Visited places [steps + 1, 2], as (x, y).
-        reached: Whether the goal was reached.
-        within: Distance to the goal that counts as success.
-    """
+    """The episode under one cost."""
 
     title: str
+    """Name and unit of the cost."""
     outcome: str
+    """Outcome of the episode in words."""
     field: np.ndarray
+    """Cost of ending at places on a regular grid [rows, columns]; NaN in walls."""
     path: np.ndarray
+    """Visited places [steps + 1, 2], as (x, y)."""
     reached: bool
     within: float = 0.0
+    """Distance to the goal that counts as success."""
 
 
 def draw_replay(
@@ -66,70 +59,38 @@ def draw_replay(
 ) -> None:
     """Write a GIF of all steps, or a PNG of the last one, with one panel per cost side by side.
 
-    Args:
-        goal: The goal [2], as (x, y).
-        panels: What to draw.
-        extent: Lower and upper edge of the fields, the same for x and y; y grows downwards.
-        path: The file to write, which ends in .gif or .png.
-        heading: Text above the panels.
+    `extent` is the lower and upper edge of the fields, the same for x and y; y grows downwards.
     """
-    last = max(len(panel.path) for panel in panels) - 1
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.5 * len(panels), 5.6), dpi=DOTS)
-        canvas = FigureCanvasAgg(figure)
-        figure.subplots_adjust(left=0.01, right=0.99, top=0.9, bottom=0.115, wspace=0.03)
-        figure.text(0.5, 0.966, heading, ha="center")
-        figure.text(0.5, 0.014, FOOTER, ha="center")
-        moving = [
-            _Moving(figure.add_subplot(1, len(panels), number), goal, panel, extent)
-            for number, panel in enumerate(panels, start=1)
-        ]
-        canvas.draw()
-        still = canvas.copy_from_bbox(figure.bbox)
-        frames = []
-        for step in range(last if path.suffix == ".png" else 0, last + 1):
-            canvas.restore_region(still)
-            for one in moving:
-                one.show(step)
+    last, frames = max(len(panel.path) for panel in panels) - 1, []
+    for step in range(last if path.suffix == ".png" else 0, last + 1):
+        with mpl.rc_context(STYLE):
+            figure = Figure(figsize=(4.5 * len(panels), 5.6), dpi=DOTS)
+            canvas = FigureCanvasAgg(figure)
+            figure.subplots_adjust(left=0.01, right=0.99, top=0.9, bottom=0.115, wspace=0.03)
+            figure.text(0.5, 0.966, heading, ha="center")
+            figure.text(0.5, 0.014, FOOTER, ha="center")
+            for number, panel in enumerate(panels, start=1):
+                _draw_panel(figure.add_subplot(1, len(panels), number), goal, panel, extent, step)
+            canvas.draw()
             frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     write_file(path, _encoded(frames))
 
 
-class _Moving:
-    """A panel whose background is drawn once."""
-
-    def __init__(self, axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
-        self.axes, self.panel = axes, panel
-        low, high = extent
-        _draw_field(axes, panel.field, low, high)
-        draw_mark(axes, START, panel.path[0])
-        draw_mark(axes, GOAL, goal)
-        axes.add_patch(Circle(tuple(goal), panel.within, fill=False, edgecolor="white", linestyle=":", linewidth=1.5))
-        axes.set_title(panel.title)
-        axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low), aspect="equal")
-        line: dict[str, Any] = {"animated": True, "solid_capstyle": "round", "zorder": 4}
-        (edge,) = axes.plot([], [], color="white", linewidth=4.5, **line)
-        (trail,) = axes.plot([], [], color="crimson", linewidth=2.5, **line)
-        (agent,) = axes.plot(
-            [], [], "o", color="crimson", markeredgecolor="white", markersize=13, zorder=7, animated=True
-        )
-        self.lines, self.agent = (edge, trail), agent
-        self.text = axes.text(0.5, -0.02, "", transform=axes.transAxes, ha="center", va="top", animated=True)
-        self.text.set_fontsize(13)
-
-    def show(self, step: int) -> None:
-        """Draw the path up to a step."""
-        ended = step >= len(self.panel.path) - 1
-        visited = self.panel.path[: step + 1]
-        for line in self.lines:
-            line.set_data(*visited.T)
-        self.agent.set_data(*visited[-1:].T)
-        self.agent.set_marker("o" if self.panel.reached or not ended else "X")
-        self.text.set_text(self.panel.outcome if ended else f"step {step}")
-        self.text.set_fontweight("bold" if ended else "normal")
-        moving: tuple[Artist, ...] = (*self.lines, self.agent, self.text)
-        for artist in moving:
-            self.axes.draw_artist(artist)
+def _draw_panel(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float], step: int) -> None:
+    """Draw the field, the marks, and the path up to a step."""
+    (low, high), ended, visited = extent, step >= len(panel.path) - 1, panel.path[: step + 1]
+    _draw_field(axes, panel.field, low, high)
+    draw_mark(axes, START, panel.path[0])
+    draw_mark(axes, GOAL, goal)
+    axes.add_patch(Circle(tuple(goal), panel.within, fill=False, edgecolor="white", linestyle=":", linewidth=1.5))
+    axes.set_title(panel.title)
+    axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low), aspect="equal")
+    for colour, width in (("white", 4.5), ("crimson", 2.5)):
+        axes.plot(*visited.T, color=colour, linewidth=width, solid_capstyle="round", zorder=4)
+    marker = "o" if panel.reached or not ended else "X"
+    axes.plot(*visited[-1], marker, color="crimson", markeredgecolor="white", markersize=13, zorder=7)
+    text: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 13, "fontweight": "bold" if ended else "normal"}
+    axes.text(0.5, -0.02, panel.outcome if ended else f"step {step}", transform=axes.transAxes, **text)
 
 
 def _draw_field(axes: Axes, field: np.ndarray, low: float, high: float) -> None:

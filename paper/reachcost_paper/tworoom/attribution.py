@@ -168,32 +168,31 @@ class FeaturesRun(PartsRun):
         return values
 
 
-def _part_row(
-    experiment: Experiment, run: PartsRun, part: str, found: Mapping[str, np.ndarray], printed: Any, setting: str
-) -> TableRow:
-    metrics = [*found] if part in ("full", "all features") else ["rho_geo", "rank"]  # only these parts have others
-    values = {metric: found[metric][None] for metric in metrics}
-    return metric_row(experiment, "lewm", run.cost, run.member.seed, values, printed, setting)
+def _part_rows(
+    experiment: Experiment, run: PartsRun, printed: Mapping[str, Any], setting: str = "{}"
+) -> list[TableRow]:
+    rows = []
+    for part, found in run.parts(experiment).items():
+        metrics = [*found] if part in ("full", "all features") else ["rho_geo", "rank"]  # only these parts have others
+        values, name = {metric: found[metric][None] for metric in metrics}, setting.format(part)
+        rows.append(metric_row(experiment, "lewm", run.cost, run.member.seed, values, printed.get(part), name))
+    return rows
 
 
 def attribution_rows(experiment: Experiment) -> list[TableRow]:
     rows = []
     for run in ATTRIBUTIONS:
         printed = PAPER["attribution"][LEWM.index(run.member)] if run.cost == "trm-paper" else {}
-        rows += [
-            _part_row(experiment, run, part, found, printed.get(part), f"{part} difference")
-            for part, found in run.parts(experiment).items()
-        ]
+        rows += _part_rows(experiment, run, printed, "{} difference")
     return rows
 
 
 def features_rows(experiment: Experiment) -> list[TableRow]:
     rows = []
     for number, run in enumerate(FEATURES):
-        for part, found in run.parts(experiment).items():
-            swap = PAPER["swap"]["by_seed"][number] if part == "all features" else {}
-            printed = {**PAPER["features"][part][number], **swap}
-            rows.append(_part_row(experiment, run, part, found, printed, part))
+        printed = {part: found[number] for part, found in PAPER["features"].items()}
+        printed["all features"] = {**printed["all features"], **PAPER["swap"]["by_seed"][number]}
+        rows += _part_rows(experiment, run, printed)
     return rows
 
 
