@@ -50,11 +50,6 @@ WALLS = ((LEFT_HIGH, LEFT_LOW), (LEFT_LOW, RIGHT_LOW), (RIGHT_LOW, RIGHT_HIGH), 
 WALL_RADIUS = 2.0
 
 
-def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Pull the agents towards their position plus 100 times the unclipped action: float64 [N, 7], [N, 2] -> [N, 7]."""
-    return _step(states, actions)[0]
-
-
 def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """Execute sequences: float64 [N, 7], [N, T, 2] -> [N, T + 1, 7], the given states first.
 
@@ -62,20 +57,26 @@ def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     the public environment does, and a state does not hold it.
     """
     here, walls = states, np.zeros(len(states), bool)
-    reached = [here]
+    reached, legs = [here], []
     for t in range(actions.shape[1]):
-        here, left = _step(here, actions[:, t])
+        legs.append(agent_path(here[:, :2], here[:, 5:], actions[:, t])[1])
+        here, left = step(here, actions[:, t])
         walls |= left
         reached.append(here)
     paths = np.stack(reached, axis=1)
-    rows = np.flatnonzero(walls)
-    if len(rows):
-        paths[rows, 1:, 2:5] = _push_on(paths[rows], actions[rows])
+    if walls.any():
+        starts, moves = states[walls], np.concatenate([states[walls, None, 5:], *(leg[walls] for leg in legs)], axis=1)
+        poses = push_by_pymunk(_tick_before(starts), starts[:, 2:5], moves, every=TICKS)[:, 1:]
+        poses[..., 2] %= 2 * np.pi
+        paths[walls, 1:, 2:5] = poses
     return paths
 
 
-def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The states after a step [N, 7], and whether pymunk computed them [N]."""
+def step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pull the agents towards their position plus 100 times the unclipped action: float64 [N, 7], [N, 2] -> [N, 7].
+
+    Returns the states, and whether pymunk computed them, bool [N].
+    """
     require_pymunk()
     path, velocities = agent_path(states[:, :2], states[:, 5:], actions)
     after, left = states.copy(), np.zeros(len(states), bool)
@@ -91,16 +92,6 @@ def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarr
         after[rows, 2:5] = push_by_pymunk(starts, states[rows, 2:5], moves[hard], first)[:, -1]
     after[:, 4] %= 2 * np.pi
     return after, left
-
-
-def _push_on(paths: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Poses [N, T, 3] of the T after every step of sequences [N, T, 2] in one space each."""
-    starts = paths[:, 0]
-    legs = [agent_path(paths[:, t, :2], paths[:, t, 5:], actions[:, t])[1] for t in range(actions.shape[1])]
-    moves = np.concatenate([starts[:, None, 5:], *legs], axis=1)
-    poses = push_by_pymunk(_tick_before(starts), starts[:, 2:5], moves, every=TICKS)[:, 1:]
-    poses[..., 2] %= 2 * np.pi
-    return poses
 
 
 def _tick_before(states: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class PushT(Task):
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
         states, actions = self._checked(states, actions, 2)
-        return physics.step(states.astype(np.float64), actions).astype(states.dtype)
+        return physics.step(states.astype(np.float64), actions)[0].astype(states.dtype)
 
     def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for contacts with walls."""

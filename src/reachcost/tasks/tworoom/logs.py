@@ -15,6 +15,7 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
+STEPS, NOISE = 100, np.float32(2.0)  # maximum length of an episode, and standard deviation of the noise of actions
 DOOR_REACHED = 10.5  # pixels from the centre of a door at which the policy turns to the goal
 DOOR_FIT = 1.1  # least half-size of a usable door, in radii of the agent
 BUDGET = 50
@@ -41,15 +42,15 @@ def expert_direction(layout: Layout, states: np.ndarray, goals: np.ndarray) -> n
     return np.divide(direction, norm, out=np.zeros_like(direction), where=norm > 1e-8)
 
 
-def sample_episode(layout: Layout, seed: int, episode: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Start [2], goal [2] and standard normal noise [steps, 2] of an episode, from its own random stream."""
+def sample_episode(layout: Layout, seed: int, episode: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start [2], goal [2] and standard normal noise [100, 2] of an episode, from its own random stream."""
     rng = generator(seed, "tworoom-logs", episode)
     low, high = BORDER, SIZE - BORDER - 1
     zone = layout.half + layout.radius
     start = rng.uniform(low, high, 2)
     while abs(start[layout.across] - CENTRE) <= zone:
         start = rng.uniform(low, high, 2)
-    return start, rng.uniform(low, high, 2), rng.standard_normal((steps, 2), np.float32)
+    return start, rng.uniform(low, high, 2), rng.standard_normal((STEPS, 2), np.float32)
 
 
 def make_logs(
@@ -58,33 +59,31 @@ def make_logs(
     observe: Callable[[np.ndarray], Observations],
     episodes: int,
     seed: int,
-    noise: float,
-    steps: int,
 ) -> Logs:
-    """Run the policy until success or for `steps` steps, all episodes at once."""
-    sampled = [sample_episode(layout, seed, episode, steps) for episode in range(episodes)]
+    """Run the policy until success or for 100 steps, all episodes at once."""
+    sampled = [sample_episode(layout, seed, episode) for episode in range(episodes)]
     start, goal = (np.array([part[k] for part in sampled], np.float32) for k in (0, 1))
     noises = np.stack([part[2] for part in sampled])
-    states, actions = np.zeros((2, episodes, steps + 1, 2), np.float32)
+    states, actions = np.zeros((2, episodes, STEPS + 1, 2), np.float32)
     states[:, 0] = start
     lengths = np.ones(episodes, np.int64)
     running = np.arange(episodes)
-    for t in range(steps):
+    for t in range(STEPS):
         here, target = states[running, t], goal[running]
-        action = expert_direction(layout, here, target) + np.float32(noise) * noises[running, t]
+        action = expert_direction(layout, here, target) + NOISE * noises[running, t]
         actions[running, t] = np.clip(action, -1, 1)
         states[running, t + 1] = step(here, actions[running, t])
         lengths[running] += 1
         arrived = np.linalg.norm(states[running, t + 1] - target, axis=1) < SUCCESS_DISTANCE
         running = running[~arrived]
-    row = np.arange(steps + 1) < lengths[:, None]
+    row = np.arange(STEPS + 1) < lengths[:, None]
     columns = {
         "state": states[row],
         "proprio": states[row],
         "goal_state": np.repeat(goal, lengths, axis=0),
         "action": actions[row],
         "episode_idx": np.repeat(np.arange(episodes), lengths),
-        "step_idx": np.broadcast_to(np.arange(steps + 1), row.shape)[row],
+        "step_idx": np.broadcast_to(np.arange(STEPS + 1), row.shape)[row],
     }
     return Logs(columns, lengths, observe)
 

@@ -183,18 +183,18 @@ class TwoRoom(Task):
 
     def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Start and goal [2], as those of logged episodes."""
-        start, goal, _ = policy.sample_episode(self.layout, int(rng.integers(2**31)), 0, 1)
+        start, goal, _ = policy.sample_episode(self.layout, int(rng.integers(2**31)), 0)
         return start.astype(np.float32), goal.astype(np.float32)
 
-    def generate_logs(self, episodes: int = 10_000, seed: int = 0, noise: float = 2.0, steps: int = 100) -> Logs:
-        """Log the public data policy: expert direction plus noise, until success or for `steps` steps.
+    def generate_logs(self, episodes: int = 10_000, seed: int = 0) -> Logs:
+        """Log the public data policy: expert direction plus noise, until success or for 100 steps.
 
         An episode starts with its reset row. The action of its last row is zero, as none was executed there.
         """
-        if episodes < 1 or steps < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
-        require_memory(72 * episodes * steps, f"{episodes} episodes", "log fewer at a time")
-        return policy.make_logs(self.layout, self.step, self.observe, episodes, seed, noise, steps)
+        if episodes < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
+        require_memory(72 * episodes * policy.STEPS, f"{episodes} episodes", "log fewer at a time")
+        return policy.make_logs(self.layout, self.step, self.observe, episodes, seed)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
