@@ -63,8 +63,7 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     _require(budget >= 1, f"`action_budget` is {budget}", "give an episode one action or more")
     _require(count is None or count >= 2, f"`discrete_actions` is {count}", "give two or more, or None if continuous")
     states = _some_states(task) if states is None else np.asarray(states)
-    different = len(states) >= 2 and not (states == states[:1]).all()
-    _require(different, "the states to check with are fewer than two different ones", "pass states=, two or more")
+    _require((states != states[:1]).any(), "there are fewer than two different states", "pass states=, two or more")
     actions = _some_actions(task, len(states)) if actions is None else np.asarray(actions)
     check_parts(task, states, actions)
     for name in task.sets:
@@ -79,8 +78,7 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
     moved = _rows("step", task.step, states, actions)
     made = f"step made {moved.dtype} {moved.shape} of {states.dtype} {states.shape}"
     _require(moved.shape == states.shape and moved.dtype == states.dtype, made, "return states of the same kind")
-    still = np.array_equal(moved, states)
-    _require(not still, "step changes nothing, whatever the actions", "make it follow the actions, or pass other ones")
+    _require((moved != states).any(), "step changes nothing", "make it follow the actions, or pass other ones")
     columns = _call("observe", task.observe, states)
     complete = isinstance(columns, Mapping) and "state" in columns
     _require(complete, "observe returned no column `state`", "return a mapping with `state` and what models encode")
@@ -106,24 +104,21 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
 def _some_states(task: Task) -> np.ndarray:
     if task.sets:
         return _some_set(task, task.sets[0]).starts[:8]
-    known = task.offers("generate_logs")
-    _require(known, "it has neither evaluation sets nor logs to take states from", "pass states=, two or more")
+    _require(task.offers("generate_logs"), "it has neither evaluation sets nor logs", "pass states=, two or more")
     return np.asarray(_some_logs(task).columns["state"][:8])
 
 
 def _some_actions(task: Task, count: int) -> np.ndarray:
     if task.discrete_actions is not None:
         return np.random.default_rng(0).integers(task.discrete_actions, size=(count, 1))
-    known = task.offers("generate_logs")
-    _require(known, "its actions are continuous and unknown", "pass actions=, one per state")
+    _require(task.offers("generate_logs"), "its actions are unknown", "pass actions=, one per state")
     logged = np.asarray(_some_logs(task).columns["action"][:count])
     return np.resize(logged, (count, *logged.shape[1:]))
 
 
 def _some_set(task: Task, name: str) -> EvaluationSet:
     found = _call("evaluation_set", task.evaluation_set, name)
-    is_set = isinstance(found, EvaluationSet)
-    _require(is_set, f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet of states of this task")
+    _require(isinstance(found, EvaluationSet), f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet")
     return found
 
 
@@ -159,16 +154,15 @@ def _check_plane(task: Task, states: np.ndarray) -> None:
     valid = isinstance(plane, Plane) and (np.asarray(plane.low) < plane.high).all() and plane.cell > 0
     _require(valid, f"plane returned {plane!r}", "return a Plane from low to high, in cells of a positive size")
     places = _rows("plane().places", plane.places, states, form="places")
-    inside = ((places >= plane.low) & (places <= plane.high)).all()
-    _require(inside, f"plane().places returned {_some(places)}", "return (x, y) [N, 2] between low and high")
+    inside = (places >= plane.low) & (places <= plane.high)
+    _require(inside.all(), f"plane().places returned {_some(places)}", "return (x, y) [N, 2] between low and high")
     grid = plane.grid().reshape(-1, 2)
     free = _rows("plane().free", plane.free, grid, form="free")
     _require(free.any(), "plane().free names no free place of the grid", "return True where an agent can be")
     found = _rows("plane().states", plane.states, grid[free])
     _require_kind("plane()", found, states)
-    apart = np.abs(plane.places(found) - grid[free]).max()
-    problem = f"places and states of plane() differ by up to {apart:.3g}"
-    _require(apart <= plane.cell, problem, "make one the inverse of the other")
+    close = np.abs(plane.places(found) - grid[free]).max() <= plane.cell
+    _require(close, "places and states of plane() differ by more than a cell", "make one the inverse of the other")
 
 
 def _check_handles(task: Task) -> None:
@@ -187,9 +181,8 @@ def _check_set(task: Task, name: str, states: np.ndarray) -> None:
     _require_kind(called, found.starts, states)
     _require_kind(called, found.goals, states)
     require_one_world(task.world, found)
-    valid = found.budget is None or found.budget >= 1
-    _require(valid, f"{called} has a budget of {found.budget} actions", "give one or more, or None for the task's")
-    same = found.fingerprint == _some_set(task, name).fingerprint
+    budget, same = found.budget, found.fingerprint == _some_set(task, name).fingerprint
+    _require(budget is None or budget >= 1, f"{called} has a budget of {budget} actions", "give one or more, or None")
     _require(same, f"{called} is another one each time", "sample it by a fixed seed, or keep it")
 
 
@@ -198,11 +191,9 @@ def _check_logs(task: Task, states: np.ndarray) -> None:
     _require_kind("generate_logs", logs.columns["state"], states)
     require_logs_of(task, logs)
     taken = np.asarray(logs.columns["action"])
-    _require(
-        task.discrete_actions is not None or taken.dtype.kind not in "biu",
-        f"generate_logs logs {taken.dtype} actions {taken.min()} to {taken.max()}, without `discrete_actions`",
-        f"set discrete_actions = {int(taken.max()) + 1} if they are indices, or log floats",
-    )
+    declared = task.discrete_actions is not None or taken.dtype.kind not in "biu"
+    remedy = f"set discrete_actions = {int(taken.max()) + 1} if they are indices, or log floats"
+    _require(declared, f"generate_logs logs {taken.dtype} actions without `discrete_actions`", remedy)
     by_seed = "sample all its random numbers by that seed"
     _require(logs.fingerprint == again.fingerprint, "generate_logs gives other logs for the same seed", by_seed)
     _require(logs.fingerprint != other.fingerprint, "generate_logs gives the same logs for every seed", by_seed)
@@ -241,7 +232,7 @@ def _close(left: np.ndarray, right: np.ndarray) -> bool:
 
 def _require_kind(name: str, found: np.ndarray, states: np.ndarray) -> None:
     kind, known = ((array.dtype, array.shape[1:]) for array in (found, states))
-    problem = f"states of {name} are {kind[0]} {kind[1]} each, others of this task {known[0]} {known[1]}"
+    problem = f"states of {name} are {kind[0]} {kind[1]} each, others {known[0]} {known[1]}"
     _require(kind == known, problem, "give all of them one type and shape")
 
 

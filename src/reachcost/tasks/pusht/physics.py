@@ -37,10 +37,9 @@ ACTION_SCALE = 100.0
 STIFFNESS, DRAG = 100.0, 20.0  # constants of the controller that pulls the agent to its target
 TOUCH = 1e-6  # pixels; at a larger distance nothing touches, even after rounding
 SECONDS = 0.01  # seconds per tick of the physics
-MASS, MOMENT = 1.0, 3000.0
-"""Of the T. The public environment uses the bar's moment also for the stem, without moving it to the stem's place."""
+MASS, MOMENT = 1.0, 3000.0  # of the T; the public environment uses the bar's moment also for the stem
+# Bar and stem relative to the centre of gravity: smallest x and y, largest x and y.
 RECTANGLES = np.array([(-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0)])
-"""Bar and stem relative to the centre of gravity: smallest x and y, largest x and y."""
 SLOP = float(np.float32(0.1))  # pixels of overlap that pymunk ignores
 CORRECTION = 1 - 0.0017970074436457143**SECONDS  # share of further overlap that pymunk corrects in a tick
 FORGOTTEN = 4  # ticks after which pymunk forgets a contact
@@ -222,11 +221,8 @@ def _together(pair: _Contacts, wanted: np.ndarray, stale: np.ndarray) -> np.ndar
     only_first, only_second = np.maximum((wanted + coupling * stale[::-1]) * mass, -stale)
     push = (both >= -stale).all(0)
     first_rests = coupling * only_second - stale[0] / mass[0] >= wanted[0]
-    return np.where(
-        push,
-        both,
-        np.where(first_rests, [-stale[0], only_second], [only_first, -stale[1]]),
-    )
+    alone = np.where(first_rests, [-stale[0], only_second], [only_first, -stale[1]])
+    return np.where(push, both, alone)
 
 
 def _at_walls(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
