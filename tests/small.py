@@ -13,6 +13,7 @@ from reachcost.experiments.tables import make_table
 from reachcost.fitting import repair
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
 from reachcost.labels.imagined import Imagination
 from reachcost.labels.pairs import Pairs
 from reachcost.planning.cem import CEM
@@ -74,8 +75,8 @@ STUDIES = {
 def choose_labels_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trial heads that choose labels learn for two epochs."""
 
-    def brief(pairs: Pairs, **given: Any) -> LearnedHead:
-        return fit(pairs, replace(pairs.default_recipe, epochs=2), **given)
+    def brief(pairs: Pairs, recipe: Recipe | None = None, **given: Any) -> LearnedHead:
+        return fit(pairs, recipe or replace(pairs.default_recipe, epochs=2), **given)
 
     monkeypatch.setattr(repair, "fit", brief)
 
