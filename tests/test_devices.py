@@ -97,16 +97,17 @@ def test_a_plan_copies_only_random_numbers(name: str, score: str, parts: str) ->
     assert all(shape.numel() <= 10 for shape in transfers.copied if len(shape) != 4)  # bounds of a block
 
 
+class Walk:
+    latent_dim, action_dim, device = 3, 1, torch.device("meta")
+
+    def encode(self, observations: Any) -> Tensor:
+        return torch.empty(len(observations["state"]), self.latent_dim, device=self.device)
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        return context[:, -1, None] + actions.float().sum(2)
+
+
 def test_plans_of_discrete_actions_stay_on_the_device() -> None:
-    class Walk:
-        latent_dim, action_dim, device = 3, 1, torch.device("meta")
-
-        def encode(self, observations: Any) -> Tensor:
-            return torch.empty(len(observations["state"]), 3, device=self.device)
-
-        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-            return context[:, -1, None] + actions.float().sum(2)
-
     planner = rc.CategoricalCEM(actions=4, warm_start=True, keep_elites=3)
     here, goal = torch.zeros(2, 1, 3, device="meta"), torch.zeros(2, 3, device="meta")
     left, streams = torch.zeros(2, 11, 1, dtype=torch.long, device="meta"), EpisodeStreams(0, "plan", [0, 1], 0)
@@ -117,19 +118,11 @@ def test_plans_of_discrete_actions_stay_on_the_device() -> None:
 
 
 def test_custom_models_have_a_device() -> None:
-    class Sum:
-        latent_dim, action_dim, device = 2, 2, torch.device("meta")
-
-        def encode(self, observations: Any) -> Tensor:
-            return torch.empty(len(observations["state"]), 2, device=self.device)
-
-        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-            return context[:, -1, None] + actions.sum(2)
-
-    from reachcost.worldmodels.custom import ModelWithActions
+    class Sum(Walk):
+        latent_dim, action_dim = 2, 2
 
     blocks = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
-    model: Any = ModelWithActions(Sum(), blocks, clamp=True, units="environment")
+    model: Any = rc.with_actions(Sum(), blocks, units="environment")
     assert planned(model, rc.LatentMSE(), rc.CEM(candidates=8, elites=2)).device.type == "meta"
 
 

@@ -55,11 +55,10 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     latents = _check_function("encode", encode, (rows, model.latent_dim)).float()
     if torch.equal(latents[0], latents[1]):
         _fail("encode maps the first two observations to the same latent", "pass two that differ, or fix encode")
-    batch, samples = actions.shape[:2]
     for count in sorted({1, history_of(model)}):
-        frames = torch.arange(batch)[:, None] + torch.arange(1 - count, 1)
+        frames = torch.arange(len(actions))[:, None] + torch.arange(1 - count, 1)
         blocks = torch.arange(count - 1) % actions.shape[2]
-        past = actions[:, :1, blocks].expand(-1, samples, -1, -1)
+        past = actions[:, :1, blocks].expand(-1, actions.shape[1], -1, -1)
         _check_rollout(model, latents[frames % rows], torch.cat([past, actions], dim=2))
 
 

@@ -38,13 +38,7 @@ class Predictor(nn.Module):
     def forward(
         self, window: Sequence[Tensor], modulations: Sequence[Tensor], kept: Kept | None
     ) -> tuple[Tensor, Kept | None]:
-        """Return the next frame [N, D], and what is kept while the window grows.
-
-        Args:
-            window: Up to `history` latents [N, D], oldest first.
-            modulations: Modulations of its frames, [frames, N, 6 W] per layer.
-            kept: Result for the window without its newest frame, if that window began with the same frame.
-        """
+        """Return the next frame [N, D] and what is kept, see `Parts.predict`; modulations are [frames, N, 6 W]."""
         known = 0 if kept is None else len(kept[0][0])
         new = torch.stack([*window[known:]]) + self.pos_embedding[0, known : len(window), None]
         new_modulations = [layer[known:] for layer in modulations]
