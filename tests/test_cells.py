@@ -42,7 +42,7 @@ TOY = TableRequest("keys", StudyRef(quick_toy, episodes=2))
 
 
 def made(out: Path, *requests: TableRequest, start: Start = Executor, **options: Any) -> list[ResultTable]:
-    return [*make_tables(requests, out, start, **options)]
+    return [table for table, _ in make_tables(requests, out, start, **options)]
 
 
 def small_request(table: str, study: str, episodes: int | None = None) -> TableRequest:
@@ -233,7 +233,7 @@ def test_a_failing_cell_stops_nothing_but_its_table(seen: Path, tmp_path: Path) 
     out = tmp_path / "out"
     broken, complete = number_request(seen, "fine", "raises", "errs", "last"), number_request(seen, "fine", "last")
     tables = make_tables([broken, complete], out)
-    assert [row.cost for row in next(tables).rows] == ["fine", "last"]
+    assert [row.cost for row in next(tables)[0].rows] == ["fine", "last"]
     with pytest.raises(ReachcostError) as failed:
         next(tables)
     assert re.fullmatch(

@@ -185,7 +185,8 @@ def test_the_demo_reports_a_failed_repair(
     rows = [TableRow(name, "lewm", 5, {"success": share}, {}, None) for name, share in (("raw", 0.0), ("trm", trm))]
     table = ResultTable("demo", "", ("success",), rows, {})
     assert str(table) == "ResultTable('demo', 2 rows of raw, trm; success)"
-    monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_, **__: table)
+    monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_: [(table, None)])
+    monkeypatch.setattr("reachcost.report.studied.Studied.add", lambda *_: None)
     monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert ("trm is not better than raw here" in capsys.readouterr().out) is noted

@@ -31,7 +31,8 @@ def demo(
     require_writable(out, out / "tables", out / "runs")
     start, studied = time.perf_counter(), Studied()
     progress = ConsoleProgress(console)
-    table = run_demo(out, progress, then=studied.add, episodes=episodes, log_episodes=log_episodes)
+    ((table, recording),) = run_demo(out, progress, episodes, log_episodes)
+    studied.add(recording, table)
     if studied.scene is not None:
         studied.scene.write(out / SCENE_FILE)
     page = rc.Report(studied.material(), title="reachcost demo").save(out / "report.html")

@@ -109,6 +109,7 @@ def model_option(
     >>> model_option("lewm-tworoom-3072").latent_dim
     192
     """
+    from reachcost.data.models import require_model
     from reachcost.protocols import WorldModel
     from reachcost.worldmodels.loading import load_world_model
 
@@ -117,11 +118,7 @@ def model_option(
     found = custom_object(text)
     if isinstance(found, type) or not isinstance(found, WorldModel):
         found = _made(text, found, {"task": task, "logs": logs})
-    if not isinstance(found, WorldModel):
-        missing = [part for part in ("latent_dim", "action_dim", "encode", "rollout") if not hasattr(found, part)]
-        raise ReachcostError(
-            f"{text} makes a {type(found).__name__} without {', '.join(missing)}: see reachcost.WorldModel"
-        )
+    require_model(found)
     return found
 
 

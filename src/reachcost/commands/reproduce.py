@@ -69,8 +69,9 @@ class Options:
         ray = partial(RayTasks, workers=self.workers, address=self.address)
         start = {"here": Executor, "local": partial(LocalPool, workers=self.workers), "ray": ray}[self.on]
         shown = {"progress": ConsoleProgress(console), "console": None if here else console}
-        then = None if self.report is None else studied.add
-        for table in make_tables(requests, out, start, **shown, durations=Durations([out, PUBLISHED]), then=then):
+        for table, recording in make_tables(requests, out, start, **shown, durations=Durations([out, PUBLISHED])):
+            if self.report is not None:
+                studied.add(recording, table)
             console.print(table.terminal(table.name))
             print_files(began, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
         if self.report is not None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from reachcost.core.progress import Progress
-from reachcost.experiments.cells import Cell
+from reachcost.experiments.cells import Cell, StudyRef
+from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.runs import AuditRun, SascRun
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Study
-from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
+from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.planning.cem import CEM
-from reachcost.results.tables import ResultTable
+from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 
@@ -56,25 +59,19 @@ def report_cells(experiment: Experiment) -> list[Cell]:
     return [few.cell(AuditRun(Setting(MEMBER, "raw"))), *experiment.cells(rankings)]
 
 
+def demo_rows(experiment: Experiment) -> list[TableRow]:
+    """Return the rows of the table."""
+    for cell in report_cells(experiment):
+        cell.read()  # the report shows every run that was read
+    return [table_row(experiment, plan, OUTCOMES) for plan in row_plans()]
+
+
 def run_demo(
-    out: Path,
-    progress: Progress,
-    episodes: int | None = None,
-    log_episodes: int = 3000,
-    then: Then = lambda experiment, table: None,
-) -> ResultTable:
-    """Train a head and its control, and plan with them; returns the table."""
-    if episodes is not None:
-        TwoRoom().evaluation_set(SET).spread(episodes)  # refuses more episodes than the set has
-    plan = TablePlan(
-        NOTE,
-        OUTCOMES,
-        TableRows(
-            lambda experiment: [*row_runs(experiment, row_plans(), OUTCOMES), *report_cells(experiment)],
-            lambda experiment: [table_row(experiment, plan, OUTCOMES) for plan in row_plans()],
-        ),
-        legend=False,
-    )
+    out: Path, progress: Progress, episodes: int, log_episodes: int
+) -> Iterable[tuple[ResultTable, Recording]]:
+    """Train a head and its control, and plan with them; yields the table and its runs."""
+    TwoRoom().evaluation_set(SET).spread(episodes)  # refuses more episodes than the set has
+    runs = TableRows(lambda one: [*row_runs(one, row_plans(), OUTCOMES), *report_cells(one)], demo_rows)
     study = Study(
         name="tworoom",
         protocol=2,
@@ -85,7 +82,7 @@ def run_demo(
         planner=PLANNER,
         pools=PoolPlan(CANDIDATES, seed=lambda seed: 123),
         evaluation=SET,
-        tables={"demo": plan},
+        tables={"demo": TablePlan(NOTE, OUTCOMES, runs, legend=False)},
         heads={"trm": HEAD, "trm-shuffled": replace(HEAD, shuffled="all")},
         groups={"same": "same room", "cross": "cross wall"},
         categories=("wrong_room", "stuck"),
@@ -96,10 +93,5 @@ def run_demo(
             "stuck": ("stuck %", 1),
         },
     )
-
-    def report(experiment: Experiment, table: ResultTable) -> None:
-        for cell in report_cells(experiment):
-            cell.read()  # the report shows what was read
-        then(experiment, table)
-
-    return make_table(study, "demo", out, progress, episodes, command="reachcost demo", then=report)
+    request = TableRequest("demo", StudyRef(lambda: study, episodes=episodes), "reachcost demo")
+    return make_tables([request], out, progress=progress)

@@ -108,5 +108,5 @@ def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> 
     """Compute the missing runs of a table, and write `out/tables/<name>.json` and `.md`."""
     request = request_of(name)
     require_ready((name,))
-    (table,) = make_tables([request], out, progress=progress)
+    ((table, _),) = make_tables([request], out, progress=progress)
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -30,9 +30,6 @@ INTERVALS = (
     "shares are at least as wide as Wilson's for the distinct episodes, those of differences of shares at least as "
     "wide as Newcombe's. n counts episodes in all runs of a row."
 )
-
-Then = Callable[[Recording, ResultTable], object]
-"""Called with the recording and each table once it is written, while the output directory is still locked."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,6 @@ def make_table(
     progress: Progress | bool | None = None,
     episodes: int | None = None,
     command: str = "",
-    then: Then | None = None,
 ) -> ResultTable:
     """Compute the missing runs of one table in this process, then write it; returns the table.
 
@@ -105,10 +101,9 @@ def make_table(
         progress: Where to show progress; True for the terminal.
         episodes: Maximum number of episodes of every evaluation set, spread over it.
         command: The command that makes this table, if there is one.
-        then: See `Then`.
     """
     request = TableRequest(name, StudyRef(lambda: study, episodes=episodes), command)
-    (table,) = make_tables([request], Path(out), progress=progress, then=then)
+    ((table, _),) = make_tables([request], Path(out), progress=progress)
     return table
 
 
@@ -119,9 +114,8 @@ def make_tables(
     progress: Progress | bool | None = None,
     durations: Durations | None = None,
     console: Console | None = None,
-    then: Then | None = None,
-) -> Iterator[ResultTable]:
-    """Compute missing runs, and write each table and its picture from the recorded rows once they are complete.
+) -> Generator[tuple[ResultTable, Recording], None, None]:
+    """Compute missing runs, write each table and its picture from the recorded rows, and yield it with its runs.
 
     `start` makes the executor; by default cells are computed in this process. `durations` are seconds of recorded runs,
     to estimate the time left. `console` shows cells that are computed in other processes. For others see `make_table`.
@@ -133,10 +127,7 @@ def make_tables(
         try:
             schedule = Schedule(executor, progress, durations or Durations([out]), console)
             for request, recording in schedule.tables(requests, recordings):
-                table = _written(request, recording, out)
-                if then is not None:
-                    then(recording, table)
-                yield table
+                yield _written(request, recording, out), recording
         finally:
             executor.close()
 
