@@ -44,7 +44,11 @@ def draw_repaired_episode(
     for (name, setting), run in zip(settings.items(), runs, strict=True):
         field = cells.field(experiment.cost(setting), episode.goals)[0]
         steps, reached, left = int(run.steps[0, 0]), bool(run.success[0, 0]), run.final_distance[0, 0]
-        end = f"reached the goal in {steps} steps" if reached else f"{left:.0f} {task.distance_unit} left after {steps}"
+        end = (
+            f"reached the goal in {steps} steps"
+            if reached
+            else f"{left:.0f} {task.distance_unit} left after {steps} steps"
+        )
         panels.append(Panel(TITLES[name], end, field, run.paths[0, 0, : steps + 1], reached, within))
     heading = (
         f"Episode {episode.episodes[0]} of {task.name}, shortest path {lengths[row]:.0f} {task.distance_unit}: same "
