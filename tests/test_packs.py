@@ -22,7 +22,6 @@ from reachcost.results.records import (
     is_recorded,
     read_run,
     record_run,
-    require_config,
     require_intact_runs,
     run_paths,
 )
@@ -91,6 +90,8 @@ def test_packed_runs_are_the_same_runs(tmp_path: Path, packed: Path) -> None:
         assert found.text("config.json") == run.text("config.json")
         assert record_run(found.path, {"seed": seed}, refuse).sha256 == run.sha256
     require_intact_runs(packed)
+    with pytest.raises(ReachcostError, match="seed is 1 there and 7 here"):
+        record_run(path_of(packed, 1), {"seed": 7}, refuse)
 
 
 def columns(*runs: Run) -> list[tuple[np.ndarray, ...]]:
@@ -100,11 +101,6 @@ def columns(*runs: Run) -> list[tuple[np.ndarray, ...]]:
 def test_a_pack_is_an_ordinary_parquet_file(packed: Path) -> None:
     table = pq.read_table(packed / "runs" / "study" / "heads.parquet", filters=[("run", "==", "run-2")])
     assert table["more"].to_pylist() == [0, 2, 4, 6, 8, 10]
-
-
-def test_a_packed_run_of_another_configuration_is_refused(packed: Path) -> None:
-    with pytest.raises(ReachcostError, match="seed is 1 there and 7 here"):
-        require_config(read_run(path_of(packed, 1)), {"seed": 7})
 
 
 def test_runs_are_added_to_a_pack_and_dropped_from_it(packed: Path) -> None:
@@ -164,18 +160,8 @@ def flip(out: Path, seed: int) -> None:
     file.write_bytes(data)
 
 
-def change(out: Path, seed: int) -> None:
-    """Change a value with another tool."""
-
-    def changed(table: pa.Table) -> pa.Table:
-        success = table["success"].to_numpy().copy()
-        success[6 * seed] ^= True
-        return table.set_column(table.column_names.index("success"), "success", pa.array(success))
-
-    rewrite(out, changed)
-
-
-def rewrite(out: Path, edit: Callable) -> None:
+def rewrite(out: Path, edit: Callable[[pa.Table], pa.Table]) -> None:
+    """Edit the rows with another tool."""
     file = out / "runs" / "study" / "heads.parquet"
     known = pq.ParquetFile(file)
     edited = edit(known.read())
@@ -185,36 +171,36 @@ def rewrite(out: Path, edit: Callable) -> None:
             writer.write_table(edited.slice(first, 6))
 
 
-def remove(out: Path, seed: int) -> None:
-    """Take the rows of a run out with another tool, so that those of later runs lie in its place."""
-    rewrite(out, lambda table: table.filter([name != f"run-{seed}" for name in table["run"].to_pylist()]))
+def change(out: Path, seed: int) -> None:
+    """Change a value."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        success = table["success"].to_numpy().copy()
+        success[6 * seed] ^= True
+        return table.set_column(table.column_names.index("success"), "success", pa.array(success))
+
+    rewrite(out, changed)
 
 
 @pytest.mark.parametrize("damage", [flip, change])
 @pytest.mark.parametrize("seed", [0, RUNS - 1])
 def test_a_damaged_row_is_reported_for_its_run(damage: Callable, seed: int, packed: Path) -> None:
     damage(packed, seed)
-    with pytest.raises(ReachcostError, match=rf"heads/run-{seed} is damaged"):
-        require_intact_runs(packed)
-    for path in run_paths(packed / "runs"):
-        if path != path_of(packed, seed):
-            assert len(read_run(path).table()) == 6
-    with pytest.raises(ReachcostError, match=rf"heads/run-{seed} is damaged"):
-        read_run(path_of(packed, seed)).table()
+    for read in (require_intact_runs, lambda out: read_run(path_of(out, seed)).table()):
+        with pytest.raises(ReachcostError, match=rf"heads/run-{seed} is damaged"):
+            read(packed)
+    others = [path for path in run_paths(packed / "runs") if path != path_of(packed, seed)]
+    assert [len(read_run(path).table()) for path in others] == [6] * (RUNS - 1)
 
 
 def test_missing_rows_are_found(packed: Path) -> None:
-    remove(packed, 1)
-    with pytest.raises(ReachcostError, match="heads/run-1 is damaged"):
+    rewrite(packed, lambda table: table.filter([name != "run-1" for name in table["run"].to_pylist()]))
+    with pytest.raises(ReachcostError, match="heads/run-1 is damaged"):  # rows of the next run lie in its place
         require_intact_runs(packed)
     assert len(read_run(path_of(packed, 0)).table()) == 6
     (packed / "runs" / "study" / "heads.parquet").unlink()
     with pytest.raises(ReachcostError, match="heads/run-0 is damaged"):
         require_intact_runs(packed)
-
-
-def read_all(out: Path) -> list[pa.Table]:
-    return [read_run(path).table() for path in run_paths(out / "runs")]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +219,7 @@ def test_a_damaged_manifest_is_refused(known: str, damaged: str, named: str, pac
     assert known in file.read_text()
     file.write_text(file.read_text().replace(known, damaged))
     with pytest.raises(ReachcostError, match=named):
-        read_all(packed)
+        [read_run(path).table() for path in run_paths(packed / "runs")]
 
 
 def test_weights_of_a_packed_run_are_made_again_next_to_its_files(packed: Path) -> None:

@@ -131,7 +131,6 @@ def test_a_run_may_return_its_evaluation_set(tmp_path: Path) -> None:
     first = record_run(tmp_path / "run", {"part": "report"}, lambda _: Evaluated(rows(), HIGH))
     assert read_run(first.path).manifest["config"] == {"part": "report", **HIGH}
     assert record_run(first.path, {"part": "report"}, compute).manifest == first.manifest
-    assert len(first.table()) == 6
 
 
 @pytest.mark.parametrize(("recorded", "now"), [({}, HIGH), (HIGH, {}), (HIGH, {**HIGH, "full_set_sha256": "full"})])
@@ -201,18 +200,12 @@ def test_a_missing_artefact_is_made_again_to_the_same_bytes(tmp_path: Path) -> N
     run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
     assert set(run.sha256) == {"rows.parquet", "weights"}
     (run.path / "weights").unlink()
-    run.require_intact()
     assert len(run.table()) == 6
-    run.complete(with_weights)
-    assert (run.path / "weights").read_text() == "weights"
-
-
-def test_an_artefact_with_other_bytes_is_refused(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
-    (run.path / "weights").unlink()
     with pytest.raises(ReachcostError, match="weights"):
         run.complete(lambda directory: with_weights(directory, "others"))
     assert not (run.path / "weights").exists()
+    run.complete(with_weights)
+    assert (run.path / "weights").read_text() == "weights"
 
 
 def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
@@ -252,15 +245,7 @@ def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"config": []},
-        {"files": []},
-        {"files": {}},
-        {"rows": "6"},
-        {"format": None},
-        {"versions": None},
-        {"artefacts": []},
-    ],
+    [{"config": []}, {"files": []}, {"files": {}}, {"rows": "6"}, {"format": None}, {"versions": None}],
 )
 def test_malformed_manifests_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
     run = record_run(tmp_path / "run", {}, compute)
@@ -327,12 +312,10 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     (run.path / "rows.parquet").unlink()
     with pytest.raises(ReachcostError, match="rows"):
         read_run(run.path).table()
-    (run.path / "manifest.json").write_text("{")
-    with pytest.raises(ReachcostError, match="JSON"):
-        record_run(tmp_path / "run", {}, compute)
-    (run.path / "manifest.json").write_text("{}")
-    with pytest.raises(ReachcostError, match="manifest"):
-        read_run(run.path)
+    for content in ("{", "{}"):
+        (run.path / "manifest.json").write_text(content)
+        with pytest.raises(ReachcostError, match="manifest"):
+            read_run(run.path)
     (run.path / "manifest.json").unlink()
     with pytest.raises(ReachcostError, match="manifest"):
-        read_run(run.path)
+        record_run(run.path, {}, compute)
