@@ -21,7 +21,6 @@ from reachcost.results.records import (
     Columns,
     Evaluated,
     Run,
-    exclusive,
     read_run,
     record_run,
     require_rows,
@@ -216,17 +215,6 @@ def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         record_run(tmp_path / "run", {}, fail)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
-    dead = f".run.{'0' * 32}.partial"
-    (tmp_path / "runs" / dead).mkdir(parents=True)
-    (tmp_path / "runs" / dead / "half.txt").write_text("half")
-    (tmp_path / f".table.md.{'f' * 32}.partial").write_text("half")
-    with exclusive(tmp_path):
-        record_run(tmp_path / "runs" / "run", {}, compute)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "runs"]
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
 
 
 def write_late(path: Path) -> None:

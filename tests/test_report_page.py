@@ -67,6 +67,7 @@ def test_it_loads_without_complaint(browser: Browser, address: str, phone: bool,
         for canvas in ("canvas.map", "canvas.seen", "canvas.field"):
             assert is_painted(page, canvas)
         require_no_sideways_scroll(page)
+        require_contrast(page)
         screenshot(page, f"report-{'phone' if phone else 'desk'}-{'dark' if dark else 'light'}")
 
 
@@ -133,13 +134,9 @@ def test_maps_follow_the_chosen_goal(browser: Browser, address: str) -> None:
         assert label == f"map of raw for the goal of episode {chosen}"
 
 
-def test_the_keyboard_reaches_every_control(browser: Browser, address: str) -> None:
+def test_every_control_and_picture_has_a_name_and_is_reached_by_keyboard(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         require_all_by_keyboard(page)
-
-
-def test_every_control_and_picture_has_a_name(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
         assert page.locator("header, nav, main, footer").count() == 4
         for role in ("button", "combobox", "slider", "img", "region", "table"):
             found = page.get_by_role(role).all()
@@ -147,12 +144,6 @@ def test_every_control_and_picture_has_a_name(browser: Browser, address: str) ->
             if role != "table":
                 names = [one.aria_snapshot().splitlines()[0] for one in found]
                 assert all('"' in name for name in names), names
-
-
-def test_text_has_enough_contrast(browser: Browser, address: str) -> None:
-    for dark in (False, True):
-        with opened(browser, address, dark=dark) as page:
-            require_contrast(page)
 
 
 def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path) -> None:
@@ -184,20 +175,14 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.task
         require_no_sideways_scroll(page)
 
 
-def test_names_of_javascript_properties_are_costs(browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path) -> None:
-    names = ("constructor", "__proto__")
-    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
-    with opened(browser, rc.Report(runs, task=world).save(tmp_path / "odd.html").as_uri()) as page:
-        assert page.locator(".way code").all_inner_texts() == [*names]
-        assert said(page).startswith("Step 6 of 6")
-
-
-def test_a_map_of_one_huge_cost_is_drawn(
+def test_odd_names_and_huge_values_of_costs_are_drawn(
     browser: Browser, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
 ) -> None:
-    costs = {"huge": lambda terminal, goal: torch.full(terminal.shape[:2], 1e16)}
-    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("huge",))
-    page_of = rc.Report(runs, task=world, model=lewm, costs=costs).save(tmp_path / "huge.html").as_uri()
-    with opened(browser, page_of) as page:
+    names = ("constructor", "__proto__")  # properties of objects in JavaScript
+    costs = dict.fromkeys(names, lambda terminal, goal: torch.full(terminal.shape[:2], 1e16))
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
+    report = rc.Report(runs, task=world, model=lewm, costs=costs)
+    with opened(browser, report.save(tmp_path / "odd.html").as_uri()) as page:
+        assert page.locator(".way code").all_inner_texts() == [*names]
         assert page.locator("#fields canvas").count() > 0
         assert said(page).startswith("Step 6 of 6")
