@@ -47,10 +47,8 @@ def fit(
     """Train a head on the pairs; deterministic given the seed. `record["references"]` has the error of a constant.
 
     Args:
-        pairs: Labelled pairs.
         recipe: How the head is built and trained; by default the recipe for labels of this source.
         head: A head to train a copy of, starting from its weights, instead of a new one.
-        seed: Seed of weights and batches.
         device: Device for training; `auto` is a GPU if there is one. The returned head is on the CPU.
         progress: True shows progress.
 

@@ -294,11 +294,9 @@ def repair(
         pairs: Number of training pairs per epoch.
         recipe: A `LabelledRecipe` has label source and training; a plain `Recipe` trains on logged times, as in the
             paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
-        seed: Seed of pairs and head.
         shuffled: Permute the labels, for a control that must fail.
         references: Record the validation error of a head on shuffled labels, and warn if nothing shows that the head is
             better than a constant.
-        progress: True shows progress.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav

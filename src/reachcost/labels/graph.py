@@ -7,7 +7,6 @@ times the steps of a transition. No single trajectory needs to have taken that p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,38 +27,34 @@ SHORTCUT = 1.5  # ratio from which a path counts as much shorter than in the ref
 DENSE, TOO_SPARSE = 0.03, 0.1
 
 
-@dataclass(frozen=True)
 class Graph:
-    """Places and the shortest times between them."""
+    """Places and the shortest times between them, over transitions that occur at least `least` times.
 
-    places: Tensor
-    """Latent of each place [K, D]."""
-    times: np.ndarray
-    """Steps from each place to each other, inf without a path [K, K]."""
-    ends: np.ndarray
-    """Whether transitions lead to a place and none leads out of it, because trajectories end there [K]."""
-    record: dict[str, Any]
-    """Settings and size, as JSON values."""
+    Unless `directed`, the shorter time of both directions holds for both.
 
-    @classmethod
-    def of(
-        cls,
+    Attributes:
+        places: Latent of each place [K, D].
+        times: Steps from each place to each other, inf without a path [K, K].
+        ends: Whether transitions lead to a place and none leads out of it, because trajectories end there [K].
+        record: Settings and size, as JSON values.
+    """
+
+    def __init__(
+        self,
         places: Tensor,
         counted: TransitionCounts,
         stride: int,
         least: int,
         directed: bool,
         progress: Progress | None = None,
-    ) -> Graph:
-        """The shortest paths over transitions of `stride` steps that occur at least `least` times."""
-        edges, times, progress = counted.edges(least), np.empty(0), as_progress(progress)
+    ) -> None:
+        edges, progress = counted.edges(least), as_progress(progress)
         for _ in progress.track(range(1), "graph"):
-            times = shortest_times(edges, len(places), stride, directed)
-        record = {"places": len(places), "stride": stride, "least": least, "directed": directed}
-        record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
-        record["unreachable"] = round(float(np.isinf(times).mean()), 6)
-        ends = np.setdiff1d(edges[1], edges[0])
-        return cls(places, times, np.isin(np.arange(len(places)), ends), record)
+            self.times = shortest_times(edges, len(places), stride, directed)
+        self.places, self.ends = places, np.isin(np.arange(len(places)), np.setdiff1d(edges[1], edges[0]))
+        self.record: dict[str, Any] = {"places": len(places), "stride": stride, "least": least, "directed": directed}
+        self.record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
+        self.record["unreachable"] = round(float(np.isinf(self.times).mean()), 6)
 
 
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:

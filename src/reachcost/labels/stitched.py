@@ -197,7 +197,7 @@ def logged_graph(
     starts = starts[in_graph[starts]]
     counted = TransitionCounts(len(places))
     counted.add(place[starts], place[starts + steps])
-    return Graph.of(places, counted, steps, least, directed, progress)
+    return Graph(places, counted, steps, least, directed, progress)
 
 
 def _steps(

@@ -90,16 +90,11 @@ def fit_budget(
     longest = recipe.longest or int(logs.lengths.max()) - 1
     size, scale = latents.values.shape[1], longest / recipe.budgets
     progress.step("head")
-    return _train_on_pairs(
-        "budget-head",
-        lambda: BudgetHead(size, recipe.budgets, recipe.hidden, scale),
-        recipe,
-        reached,
-        lambda sampled: sampled.gap,
-        seed,
-        device,
-        progress,
-    )
+
+    def build() -> BudgetHead:
+        return BudgetHead(size, recipe.budgets, recipe.hidden, scale)
+
+    return _train("budget-head", build, recipe, reached, lambda sampled: sampled.gap, seed, device, progress)
 
 
 class ReachedPairs(Pairs):
@@ -178,16 +173,11 @@ def fit_inverse(
     forward = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
     size = latents.values.shape[1]
     progress.step("inverse dynamics")
-    return _train_on_pairs(
-        "inverse-dynamics",
-        lambda: InverseDynamics(size, outputs, discrete, recipe.hidden, recipe.layers),
-        recipe,
-        forward,
-        taken,
-        seed,
-        device,
-        progress,
-    )
+
+    def build() -> InverseDynamics:
+        return InverseDynamics(size, outputs, discrete, recipe.hidden, recipe.layers)
+
+    return _train("inverse-dynamics", build, recipe, forward, taken, seed, device, progress)
 
 
 def actions_between(model: WorldModel, logs: Logs) -> tuple[Callable[[PairSet], Tensor], int, bool]:
@@ -224,7 +214,7 @@ def actions_between(model: WorldModel, logs: Logs) -> tuple[Callable[[PairSet], 
     return between, blocks.size, False
 
 
-def _train_on_pairs(
+def _train(
     name: str,
     build: Callable[[], Network],
     recipe: BudgetRecipe | InverseRecipe,
