@@ -16,7 +16,6 @@ from torch import Tensor
 
 from reachcost.core.arrays import row_reader
 from reachcost.core.parallel import parallel_map
-from reachcost.core.progress import Progress, as_progress
 
 TOGETHER = 1024  # latents that are compared with all places at once, so that the products fit the cache
 SOURCES = 1024  # places whose paths are extended at once
@@ -39,19 +38,10 @@ class Graph:
         record: Settings and size, as JSON values.
     """
 
-    def __init__(
-        self,
-        places: Tensor,
-        counted: TransitionCounts,
-        stride: int,
-        least: int,
-        directed: bool,
-        progress: Progress | None = None,
-    ) -> None:
-        edges, progress = counted.edges(least), as_progress(progress)
-        for _ in progress.track(range(1), "graph"):
-            self.times = shortest_times(edges, len(places), stride, directed)
-        self.places, self.ends = places, np.isin(np.arange(len(places)), np.setdiff1d(edges[1], edges[0]))
+    def __init__(self, places: Tensor, counted: TransitionCounts, stride: int, least: int, directed: bool) -> None:
+        edges = counted.edges(least)
+        self.places, self.times = places, shortest_times(edges, len(places), stride, directed)
+        self.ends = np.isin(np.arange(len(places)), np.setdiff1d(edges[1], edges[0]))
         self.record: dict[str, Any] = {"places": len(places), "stride": stride, "least": least, "directed": directed}
         self.record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
         self.record["unreachable"] = round(float(np.isinf(self.times).mean()), 6)

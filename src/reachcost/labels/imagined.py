@@ -162,7 +162,7 @@ class ImaginedPairs(GraphPairs):
         transitions = _logged_transitions(latents, usable, centres, stride, seed, every=logged)
         if logged:
             counted.add(*transitions[:2], times=least)
-        graph = Graph(centres, counted, stride, least, directed, progress)
+        graph = Graph(centres, counted, stride, least, directed)
 
         trajectories = Logs({"start": np.repeat(start[:pilots], span)}, np.full(pilots, span))
         held_out = max(1, round(holdout * pilots)) if holdout else 0

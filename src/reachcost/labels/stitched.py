@@ -141,11 +141,13 @@ class StitchedPairs(GraphPairs):
         centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
         place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | validated)
-        place[used] = _places_of(latents, used, centres, progress)
+        for first in progress.track(range(0, len(used), PART), "parts of the logs"):
+            part = used[first : first + PART]
+            place[part] = nearest(latents.values, centres, part)
         record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
         super().__init__(
             latents,
-            logged_graph(logs, in_graph, place, centres, steps, least, directed, progress),
+            logged_graph(logs, in_graph, place, centres, steps, least, directed),
             place,
             np.flatnonzero(in_graph),
             np.flatnonzero(validated),
@@ -174,30 +176,15 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
     return latents.read(few).unique(dim=0)
 
 
-def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
-    found = np.empty(len(rows), np.int32)
-    for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
-        part = rows[first : first + PART]
-        found[first : first + PART] = nearest(latents.values, places, part)
-    return found
-
-
 def logged_graph(
-    logs: Logs,
-    in_graph: np.ndarray,
-    place: np.ndarray,
-    places: Tensor,
-    steps: int,
-    least: int,
-    directed: bool,
-    progress: Progress | None = None,
+    logs: Logs, in_graph: np.ndarray, place: np.ndarray, places: Tensor, steps: int, least: int, directed: bool
 ) -> Graph:
     """The graph over transitions of `steps` steps in the episodes of some rows, bool [R]."""
     starts = logs.window_starts(steps + 1)
     starts = starts[in_graph[starts]]
     counted = TransitionCounts(len(places))
     counted.add(place[starts], place[starts + steps])
-    return Graph(places, counted, steps, least, directed, progress)
+    return Graph(places, counted, steps, least, directed)
 
 
 def _steps(
