@@ -149,17 +149,6 @@ def test_a_changed_column_is_refused_unless_its_checksum_is_removed(logs: Logs, 
     assert open_logs(tmp_path / "logs.h5").columns["state"][0].tolist() == [7, 7]
 
 
-def test_added_rows_are_read(logs: Logs, tmp_path: Path) -> None:
-    write_logs(logs, tmp_path / "logs.h5")
-    with h5py.File(tmp_path / "logs.h5", "r+") as file:
-        columns: dict[str, Any] = {**file}
-        for name, column in columns.items():
-            more: Any = {"ep_len": [2], "ep_offset": [logs.rows], "episode_idx": [3, 3]}.get(name, column[:2])
-            column.resize(len(column) + len(more), axis=0)
-            column[-len(more) :] = more
-    assert open_logs(tmp_path / "logs.h5").rows == logs.rows + 2
-
-
 def test_equal_logs_give_equal_files(logs: Logs, tmp_path: Path) -> None:
     for name in ("one.h5", "two.h5"):
         write_logs(logs, tmp_path / name, render=TASK.render)

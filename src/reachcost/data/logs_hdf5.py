@@ -75,16 +75,14 @@ def _write(logs: Logs, path: Path, render: Callable[[np.ndarray], np.ndarray] | 
         for name, column in columns.items():
             values = _fixed_length(column)
             with disk.changing():
-                dataset = file.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=True)
-                datasets.append(dataset)
-                dataset.attrs["rows"] = len(column)
+                datasets.append(dataset := file.create_dataset(name, data=values))
                 dataset.attrs["sha256"] = np.bytes_(_checksum(name, column))
         if render is not None or "pixels" in logs.columns:
             shape = frames(slice(0, 1)).shape[1:]
             with disk.changing():  # each frame is compressed separately, with a checksum
-                options: dict[str, Any] = {"maxshape": (None, *shape), "chunks": (1, *shape), "fletcher32": True}
-                dataset = file.create_dataset("pixels", (logs.rows, *shape), np.uint8, compression="lzf", **options)
-                datasets.append(dataset)
+                stored: dict[str, Any] = {"dtype": np.uint8, "maxshape": (None, *shape), "chunks": (1, *shape)}
+                stored |= {"compression": "lzf", "fletcher32": True}
+                datasets.append(dataset := file.create_dataset("pixels", (logs.rows, *shape), **stored))
             for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
                 rows = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
                 rendered = frames(rows)
@@ -230,7 +228,7 @@ def read_column(column: Column) -> np.ndarray:
         raise ReachcostError(f"{column.where}: {column.name} holds {column.dtype}: write numbers or text")
     values = column.text() if column.is_text else column[:]
     known = column.attribute("sha256")
-    if known is not None and _checksum(column.name, values[: column.attribute("rows")]) != known:
+    if known is not None and _checksum(column.name, values) != known:
         raise ReachcostError(
             f"{column.where}: {column.name} is not what was written, by its checksum: copy or generate the file "
             "again, or remove the attribute `sha256` of a column that you changed yourself"
