@@ -77,11 +77,11 @@ def test_a_head_without_preferences_has_the_isotropic_gradient_share() -> None:
 def test_all_features_together_are_the_head() -> None:
     head = PairHead(5, hidden=8, scale=10.0)
     terminal, goal = random(3, 7, 5), random(3, 5, seed=1)
-    whole = HeadCost(head)(terminal, goal)
-    assert torch.allclose(FeaturesOnly(head, BLOCKS)(terminal, goal), whole, atol=1e-4)
+    full = HeadCost(head)(terminal, goal)
+    assert torch.allclose(FeaturesOnly(head, BLOCKS)(terminal, goal), full, atol=1e-4)
     for block in BLOCKS:
         kept = tuple(name for name in BLOCKS if name != block)
-        assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), whole, atol=1e-4)
+        assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), full, atol=1e-4)
     assert (swap_consistency(head, terminal, goal)[0] > 0).all()
     assert (swap_consistency(head.symmetrised(), terminal, goal)[0] < 1e-4).all()
     for wrong in ((head.symmetrised(), BLOCKS), (head, ("colour",))):

@@ -75,8 +75,8 @@ def test_the_default_samples_as_in_the_paper() -> None:
             assert torch.allclose(plan, mean, atol=1e-6)
         else:
             assert torch.allclose(following[:, 0], mean, atol=1e-6)
-            drawn = torch.from_numpy(noise.normal(40, 3, 2))
-            assert torch.allclose(following[:, 1:], (mean[:, None] + std[:, None] * drawn)[:, 1:], atol=1e-5)
+            sampled = torch.from_numpy(noise.normal(40, 3, 2))
+            assert torch.allclose(following[:, 1:], (mean[:, None] + std[:, None] * sampled)[:, 1:], atol=1e-5)
     assert (plan.sum(1) - goal).abs().max() < 0.5
 
 
@@ -246,13 +246,13 @@ def test_an_episode_is_the_same_alone_and_on_any_number_of_threads(
 ) -> None:
     torch.manual_seed(0)
     costs = {"raw": LatentMSE(), "head": HeadCost(PairHead(192, hidden=32).eval().requires_grad_(False))}
-    whole = control(world, lewm, costs, goals, SHORT, seed=5)
+    full = control(world, lewm, costs, goals, SHORT, seed=5)
     threads = torch.get_num_threads()
     for number, name in enumerate(costs):
         for row in range(len(goals)):
             torch.set_num_threads(1 + row % 2)
             alone = control(world, lewm, {name: costs[name]}, goals.subset(slice(row, row + 1)), SHORT, seed=5)
-            np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
+            np.testing.assert_array_equal(alone.paths[0, 0], full.paths[number, row])
     torch.set_num_threads(threads)
 
 

@@ -128,10 +128,10 @@ def test_the_context_grows_to_the_history() -> None:
 def test_an_episode_with_a_history_is_the_same_alone() -> None:
     costs, goals = {"raw": rc.LatentMSE(), "far": lambda end, goal: -rc.LatentMSE()(end, goal)}, some_goals(4)
     planner = replace(PLANNER, warm_start=True, keep_elites=4, bounds="logs")
-    whole = rc.control(Sliding(), glide(2), costs, goals, planner)
+    full = rc.control(Sliding(), glide(2), costs, goals, planner)
     for number, name in enumerate(costs):
         alone = rc.control(Sliding(), glide(2), {name: costs[name]}, goals.subset(slice(2, 3)), planner)
-        np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, 2])
+        np.testing.assert_array_equal(alone.paths[0, 0], full.paths[number, 2])
 
 
 def test_candidates_start_after_past_actions() -> None:

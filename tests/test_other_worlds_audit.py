@@ -51,7 +51,7 @@ class Plane(rc.Task):
 
 
 class Cells(Plane):
-    """Its distance counts whole cells of one unit, two steps each."""
+    """Its distance counts cells of one unit, two steps each."""
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         return np.abs(np.floor(states) - np.floor(goals)).max(1)
@@ -190,9 +190,9 @@ def test_rules_from_logs_have_their_own_thresholds() -> None:
 def test_integer_states_of_a_continuous_task_are_refused() -> None:
     task, logs = Plane(), Plane().generate_logs(5)
     model = ExactDynamics(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
-    whole = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
+    integers = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
     with pytest.raises(ReachcostError, match="step"):
-        rc.control(task, model, {"raw": rc.LatentMSE()}, whole, SEARCH)
+        rc.control(task, model, {"raw": rc.LatentMSE()}, integers, SEARCH)
 
 
 def test_a_stage_is_added_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

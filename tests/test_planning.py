@@ -92,11 +92,11 @@ def test_results_do_not_depend_on_the_batch(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead
 ) -> None:
     costs, evaluation = {"raw": LatentMSE(), "head": HeadCost(head)}, replace(evaluation, budget=30)
-    whole = run(task, model, costs, evaluation.subset(slice(0, 4)))
+    full = run(task, model, costs, evaluation.subset(slice(0, 4)))
     for row in (0, 1, 3):
         for number, name in enumerate(costs):
             alone = run(task, model, {name: costs[name]}, evaluation.subset(slice(row, row + 1)))
-            np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
+            np.testing.assert_array_equal(alone.paths[0, 0], full.paths[number, row])
 
 
 def whole_numbers(terminal: Tensor, goal: Tensor) -> Tensor:

@@ -103,10 +103,10 @@ def test_pools_are_sampled_per_episode_in_actions_of_the_model(
     assert np.bincount(discrete.ravel()) / discrete.size == pytest.approx([0.2] * 5, abs=0.01)
     few = evaluation.subset(np.array([7, 3]))
     np.testing.assert_array_equal(draw_pools(task, model, few, horizon=12, candidates=50), discrete[[7, 3]])
-    drawn, given = (
+    sampled, given = (
         sasc(task, model, {"raw": LatentMSE()}, few, pools) for pools in (None, draw_pools(task, model, few))
     )
-    np.testing.assert_array_equal(drawn.scores["raw"], given.scores["raw"])
+    np.testing.assert_array_equal(sampled.scores["raw"], given.scores["raw"])
     goals = world.evaluation_set("high-distance").subset(slice(0, 20))
     blocks = draw_pools(world, lewm, goals)
     assert blocks.shape == (20, 300, 5, lewm.action_dim)

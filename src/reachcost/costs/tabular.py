@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -44,14 +44,12 @@ class CostMap:
         return field.reshape(len(goals), *self._shape)
 
 
+@dataclass(frozen=True)
 class TabularModel:
     """The same world model, with the index of a state as its latent."""
 
-    latent_dim = 1
-    action_dim = 1
-
-    def __init__(self, model: FiniteModel) -> None:
-        self.model = model
+    model: FiniteModel
+    latent_dim = action_dim = 1
 
     def encode(self, observations: Observations) -> Tensor:
         """Map N observations to indices of states [N, 1]."""

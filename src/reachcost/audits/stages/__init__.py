@@ -16,20 +16,19 @@ from reachcost.audits.stages import coverage, dynamics, ranking, representation,
 from reachcost.audits.subject import Subject
 
 Measures = dict[str, Callable[[Subject], Stage]]
+# Can the search reach the goals if it knows everything? If not, no other stage is to blame.
 TASK: Measures = {"goals": success.goals, "sampling": success.sampling}
-"""Can the search reach the goals if it knows everything? If not, no other stage is to blame."""
+# Does the cost order true ends well? The first two stages are causes of a bad order.
 COST: Measures = {
     "representation": representation.measure,
     "coverage": coverage.measure,
     "ranking": ranking.measure,
 }
-"""Does the cost order true ends well? The first two stages are causes of a bad order."""
+# Does the world model predict true ends?
 MODEL: Measures = {"dynamics": dynamics.measure}
-"""Does the world model predict true ends?"""
+# Success of the planner with true and with predicted ends; these stages are never blamed.
 EVIDENCE: Measures = {"foresight": success.foresight, "execution": success.execution}
-"""Success of the planner with true and with predicted ends; these stages are never blamed."""
 STAGES: Measures = TASK | COST | MODEL | EVIDENCE
-"""The function that measures each stage."""
 RULES = {
     rule.name or rule.stage: rule
     for rule in (
@@ -41,11 +40,10 @@ RULES = {
         dynamics.RULE,
         success.FORESIGHT,
         success.EXECUTION,
-        ranking.LOGS_RULE,
-        coverage.PLACES_RULE,
+        ranking.LOGS_RULE,  # without an oracle distance
+        coverage.PLACES_RULE,  # without an oracle path
     )
 }
-"""The rule of each threshold. Two stages have a second rule for audits without a simulator or an oracle distance."""
 NOTHING, CANNOT_TELL = "none", "cannot tell"
 
 
