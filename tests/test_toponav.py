@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable
 
 import gymnasium
@@ -36,25 +35,6 @@ def test_moves_into_walls_change_nothing_and_others_move_one_cell(task: TopoNav)
         target = task.cells + move
         expected = np.where(task.free[target[:, 0], target[:, 1]][:, None], target, task.cells)
         np.testing.assert_array_equal(after, expected)
-
-
-def breadth_first(task: TopoNav, start: tuple[int, int]) -> dict[tuple[int, int], int]:
-    distance, queue = {start: 0}, deque([start])
-    while queue:
-        x, y = queue.popleft()
-        for dx, dy in MOVES[1:]:
-            cell = (x + int(dx), y + int(dy))
-            if task.free[cell] and cell not in distance:
-                distance[cell] = distance[x, y] + 1
-                queue.append(cell)
-    return distance
-
-
-@pytest.mark.parametrize("start", [(1, 1), (9, 4), (27, 27)])
-def test_distances_equal_a_breadth_first_search(task: TopoNav, start: tuple[int, int]) -> None:
-    expected = breadth_first(task, start)
-    found = task.distance(task.cells, np.repeat([start], 677, axis=0))
-    assert found.tolist() == [expected[x, y] for x, y in task.cells.tolist()]
 
 
 @given(st.integers(0, 676), st.integers(0, 676))

@@ -14,7 +14,7 @@ from reachcost.cli import main
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import WORLD_COLUMN
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.check import check_task
 from reachcost.tasks.tworoom import Layout, TwoRoom, VariedTwoRoom
@@ -77,15 +77,6 @@ def test_training_layouts_vary_and_avoid_test_layouts() -> None:
     assert min(held_out_distance(layout) for layout in drawn) > APART
     assert TESTED["published"] == Layout()
     assert all(held_out_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
-
-
-def test_the_command_logs_many_layouts(tmp_path: Path) -> None:
-    path, name = tmp_path / "logs.h5", "reachcost.tasks.tworoom:VariedTwoRoom"
-    assert main(["logs", "generate", name, "--episodes", "20", "--seed", "5", "--out", str(path)]) == 0
-    opened = open_logs(path, observe=VariedTwoRoom().observe)
-    assert opened.observations(np.array([0, opened.rows - 1]))["pixels_64"].shape == (2, 64, 64, 3)
-    first = VariedTwoRoom().generate_logs(20, 5)
-    assert np.array_equal(opened.columns["state"], first.columns["state"])
 
 
 # World models of several worlds
