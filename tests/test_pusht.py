@@ -99,11 +99,6 @@ def test_a_rollout_equals_single_steps_away_from_walls() -> None:
     np.testing.assert_allclose(here[free], paths[free, -1], atol=1e-9)
 
 
-def test_float32_states_stay_float32() -> None:
-    states = near_states(5).astype(np.float32)
-    assert TASK.step(states, some_actions(5)).dtype == np.float32
-
-
 def test_frames_show_agent_block_walls_and_the_green_t() -> None:
     state = np.array([[100.0, 400.0, 350.0, 100.0, 0.0, 0.0, 0.0]])
     frame = TASK.render(state)[0].astype(int)

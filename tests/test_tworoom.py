@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.renderer import background
 from reachcost.tasks.tworoom.simulator import solid_intervals
 
 LAYOUTS = st.builds(
@@ -156,11 +155,6 @@ def test_low_resolution_averages_the_frame(size: int) -> None:
     difference = np.abs(averaged - small)
     assert difference.mean() < 1.0
     assert np.percentile(difference, 99.5) < 16
-
-
-def test_background_is_shared_and_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        background(Layout())[0, 0, 0] = 1
 
 
 def test_categories_name_outcomes() -> None:

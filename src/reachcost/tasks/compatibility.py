@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -61,40 +61,36 @@ def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:
 def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
     """Call every method that an episode needs, on the first start and goal of a set and an action [a]."""
     start, goal = evaluation.starts[:1], evaluation.goals[:1]
+    _called(task, "observe", start)
     after = np.asarray(stepped(task, start.copy(), action[None]))
     if after.shape != start.shape or not np.can_cast(after.dtype, start.dtype, "same_kind"):
-        _refuse(task, "step", f"made {_some(after)} of states {_some(start)}", "return states of the same kind")
-    calls = {"observe": (start,), "success": (start, goal), "category": (start, start, goal)}
+        made = f"made {_some(after)} of states {_some(start)}"
+        raise ReachcostError(f"{task.name}: `step` {made}: return states of the same kind; see reachcost.check_task")
+    calls = {"success": (start, goal), "category": (start, start, goal)}
     if task.offers("distance"):
         calls["distance"] = (start, goal)
     for name, arguments in calls.items():
-        try:
-            answer = getattr(task, name)(*arguments)
-        except ReachcostError:
-            raise
-        except FOREIGN_ERRORS as error:
-            problem = f"failed on states {_some(start)}, the first of evaluation set {evaluation.name!r}"
-            _refuse(task, name, problem, "give states as the task logs them, or fix it", error)
-        if name != "observe" and np.shape(answer) != (1,):
-            _refuse(task, name, f"returned {_some(answer)} for one state", "return one value for each state [N]")
+        if np.shape(answer := _called(task, name, *arguments)) != (1,):
+            returned = f"returned {_some(answer)} for one state"
+            raise ReachcostError(f"{task.name}: `{name}` {returned}: return one value for each state [N]")
 
 
 def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """`task.step` of states [N, ...] and actions [N, a]; any exception becomes one sentence."""
+    """`task.step` of states [N, ...] and actions [N, a]; an exception becomes one sentence."""
+    return _called(task, "step", states, actions)
+
+
+def _called(task: Task, name: str, *arrays: np.ndarray) -> Any:
     try:
-        return task.step(states, actions)
+        return getattr(task, name)(*arrays)
     except ReachcostError:
         raise
     except FOREIGN_ERRORS as error:
-        given = f"actions {_some(actions)} from {np.min(actions):.4g} to {np.max(actions):.4g}"
-        indices = "" if task.discrete_actions is not None else ", declare `discrete_actions` if actions are indices"
-        remedy = f"give states as the task logs them{indices}, or fix it"
-        _refuse(task, "step", f"failed on states {_some(states)} with {given}", remedy, error)
-
-
-def _refuse(task: Task, name: str, problem: str, remedy: str, error: Exception | None = None) -> NoReturn:
-    reason = f" ({type(error).__name__}: {error})" if error else ""
-    raise ReachcostError(f"{task.name}: `{name}` {problem}{reason}: {remedy}; see reachcost.check_task") from error
+        problem = f"failed on states {' and '.join(map(_some, arrays))} ({type(error).__name__}: {error})"
+        continuous = name == "step" and task.discrete_actions is None
+        indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
+        remedy = f"give states as the task logs them{indices}, or fix it; see reachcost.check_task"
+        raise ReachcostError(f"{task.name}: `{name}` {problem}: {remedy}") from error
 
 
 def _some(values: Any) -> str:
