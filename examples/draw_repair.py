@@ -5,6 +5,7 @@ repair.gif (README) is an episode of `reachcost demo`, toponav.png (docs/toponav
 
 import sys
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -63,7 +64,7 @@ if __name__ == "__main__":
         Path("reachcost-demo"),
         Progress(),
         then=lambda experiment, _: draw_repaired_episode(
-            experiment, demo.MEMBER, out / "repair.gif", (BORDER, PIXELS - BORDER), SUCCESS_DISTANCE
+            cast(Experiment, experiment), demo.MEMBER, out / "repair.gif", (BORDER, PIXELS - BORDER), SUCCESS_DISTANCE
         ),
     )
     with exclusive(Path("results")):
