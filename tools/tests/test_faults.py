@@ -14,34 +14,22 @@ import pytest
 
 from reachcost_tools.faults.__main__ import faults
 from reachcost_tools.faults.classes import CLASSES, FaultClass
-from reachcost_tools.faults.commands import COMMANDS, Bench, contents
-from reachcost_tools.faults.interrupts import interrupts
-from reachcost_tools.faults.kills import clocks, drivers, kills
+from reachcost_tools.faults.commands import COMMANDS, Bench, Disturbance, contents
 from reachcost_tools.faults.processes import Ended, Process, until
-from reachcost_tools.faults.shortages import disks, memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 ROOT = Path(__file__).parents[2]
-OURS = {
-    "kills": kills,
-    "disks": disks,
-    "memory": memory,
-    "clocks": clocks,
-    "drivers": drivers,
-    "interrupts": interrupts,
-}
+OURS = {name: CLASSES[name].tries() for name in ("kills", "disks", "memory", "clocks", "drivers", "interrupts")}
+
+
+FULL = "reachcost: the disk is full: make room\n"
 
 
 @pytest.mark.parametrize(
     ("code", "error", "right"),
     [
-        (1, "reachcost: the disk is full: make room\n", True),
-        (1, "warning: few logs\nreachcost: the disk is full: make room\n", True),
-        (0, "reachcost: the disk is full: make room\n", False),
-        (-11, "reachcost: the disk is full: make room\n", False),
-        (1, "Traceback (most recent call last):\nOSError\n", False),
-        (1, "reachcost: one thing\nreachcost: another\n", False),
-        (1, "", False),
+        *((1, FULL, True), (1, f"warning: few logs\n{FULL}", True), (0, FULL, False), (-11, FULL, False)),
+        *((1, "Traceback (most recent call last):\nOSError\n", False), (1, 2 * FULL, False), (1, "", False)),
     ],
 )
 def test_one_sentence_and_a_failure_are_right(code: int, error: str, right: bool) -> None:
@@ -134,8 +122,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.mark.parametrize("name", OURS)
 def test_one_try_of_every_class_is_right(name: str, bench: Bench) -> None:
-    assert {*OURS[name].turns} == {*COMMANDS}
-    attempt = replace(OURS[name], turns=("logs",)).attempt(bench, 0)
+    disturbance = OURS[name]
+    assert isinstance(disturbance, Disturbance)
+    assert {*disturbance.turns} == {*COMMANDS}
+    attempt = replace(disturbance, turns=("logs",)).attempt(bench, 0)
     assert attempt.what.startswith("try 0: logs, ")
     assert not attempt.wrong
 
