@@ -103,18 +103,18 @@ def public_environment(task: Task) -> PublicEnvironment:
     return task.public
 
 
-def goals_dataset(task: Task, goals: EvaluationSet, path: Path, action_size: int | None = None) -> Any:
+def goals_dataset(task: Task, goals: EvaluationSet, path: Path) -> Any:
     """Return starts and goals as a dataset of stable-worldmodel, stored in a new HDF5 file.
 
     An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1. Its actions
-    are `action_size` zeros; by default as many as the task logs.
+    are zeros.
     """
     import_stable_worldmodel()
     from stable_worldmodel.data import HDF5Dataset
 
     require_one_world(task.world, goals)
     states = np.stack([goals.starts, goals.goals], axis=1).reshape(-1, *goals.starts.shape[1:])
-    size = task.generate_logs(1).columns["action"].shape[1] if action_size is None else action_size
+    size = task.action_dim or task.generate_logs(1).columns["action"].shape[1]
     actions = np.zeros((len(states), size), np.float32)
     logs = Logs({"state": states, "action": actions}, np.full(len(goals), 2), task.observe)
     write_logs(logs, path, render=task.render)
@@ -159,7 +159,7 @@ def evaluate_in_world(
         cost = FromLogs(cost, logs, blocks, exclude=goals)
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, reserve_threads():
-        dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
+        dataset = goals_dataset(task, goals, Path(folder) / "goals.h5")
         with silence():
             world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))
         try:
