@@ -16,7 +16,6 @@ from reachcost.experiments.rows import (
     audit_row,
     difference_row,
     mean_intervals,
-    metric_row,
     ranked,
     row_runs,
     row_values,
@@ -35,6 +34,7 @@ from reachcost_paper.pusht import settings
 from reachcost_paper.pusht.figures import contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
+from reachcost_paper.rows import metric_row
 
 Rows = list[TableRow]
 NOTES = read_notes("reachcost_paper.pusht")

@@ -15,13 +15,13 @@ from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
-from reachcost.experiments.rows import metric_row
 from reachcost.experiments.study import Member
 from reachcost.heads.kinds import PairHead, pair_features
 from reachcost.protocols import Head
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import compare_rankings
 from reachcost.results.tables import TableRow
+from reachcost_paper.rows import metric_row
 from reachcost_paper.tworoom.settings import LEWM, PAPER
 
 BLOCKS = ("z", "goal", "difference", "absolute")

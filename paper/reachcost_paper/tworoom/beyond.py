@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from reachcost.experiments.rows import BOUNDS, RowPlan, bounds
+from reachcost.experiments.rows import BOUNDS, RowPlan
 from reachcost.planning.cem import CEM
+from reachcost_paper.rows import bounds
 from reachcost_paper.tworoom.settings import FRESH_LOGS, KINDS, REPAIRED, REPLANNING, SEEDS, SET
 
 SETS = (SET, *FRESH_LOGS)

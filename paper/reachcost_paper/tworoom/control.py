@@ -8,10 +8,11 @@ import numpy as np
 
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment, HeadRun
-from reachcost.experiments.rows import BOUNDS, RowPlan, bounds, per_seed, row_runs, table_row
+from reachcost.experiments.rows import BOUNDS, RowPlan, row_runs, table_row
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
+from reachcost_paper.rows import bounds, per_seed
 from reachcost_paper.tworoom.settings import ABLATION, FAR_SET, KINDS, LEWM, NEAR_SET, NOTES, PAPER, SEEDS
 
 OUTCOMES = ("success", "same", "cross", "wrong_room", "stuck")

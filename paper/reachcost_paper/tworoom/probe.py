@@ -17,12 +17,13 @@ from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, episode_split, fit_probe, score_readings
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, bounds, metric_row, row_runs, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap
 from reachcost.results.tables import TableRow
+from reachcost_paper.rows import bounds, metric_row
 from reachcost_paper.tworoom.control import CONTROLLED
 from reachcost_paper.tworoom.settings import FAR_SET, LEWM, NEAR_SET, PAPER, SEEDS
 

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
+from reachcost.costs.latent import HeadCost
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.study import HeadPlan, Member, PoolPlan, hybrid, symmetrised
+from reachcost.experiments.study import CostPlan, HeadPlan, Member, PoolPlan, hybrid
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.kinds import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
@@ -111,6 +114,8 @@ HEADS = {
 COSTS = {
     "hybrid": hybrid("trm-paper"),
     "geodesic-hybrid": hybrid("geodesic-mlp"),
-    "trm-symmetric": symmetrised("trm-paper"),
+    "trm-symmetric": CostPlan(
+        lambda experiment, model, heads: HeadCost(cast(PairHead, heads["trm-paper"]).symmetrised()), ("trm-paper",)
+    ),
 }
 POOLS = PoolPlan(seed=lambda seed: 123)

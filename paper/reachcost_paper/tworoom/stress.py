@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, bounds, row_runs, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.labels.oracle import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
+from reachcost_paper.rows import bounds
 from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, PAPER, SEEDS, SET
 
 MEMBER = LEWM[0]

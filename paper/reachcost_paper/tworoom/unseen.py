@@ -10,7 +10,7 @@ import numpy as np
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.rows import measured, metric_row, together
+from reachcost.experiments.rows import measured, together
 from reachcost.experiments.runs import ControlRun
 from reachcost.experiments.study import HeadPlan, Member, Setting
 from reachcost.labels.imagined import Imagination
@@ -18,6 +18,7 @@ from reachcost.results.records import Columns, Run
 from reachcost.results.tables import SIMULATOR, TableRow
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.varied import APART, HALVES, TESTED, TUNING, held_out_distance, training_layout
+from reachcost_paper.rows import metric_row
 from reachcost_paper.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
 
 METRICS = ("success", "same", "cross")

@@ -20,8 +20,6 @@ RESAMPLES = 20_000
 BOUNDS = (ORACLE, RANDOM)
 RANKED = {"rho_geo": "spearman", "rank": "rank", "selected": "selected", "rho_euclid": "spearman_euclidean"}
 """Columns of rankings, by the metric that they are in tables."""
-PROTOCOL = ("evaluation", "budget")
-"""Settings that references share with the rows that they bound."""
 Values = dict[str, np.ndarray]
 """Metric to values [runs (a member and a head), episodes]."""
 
@@ -96,7 +94,7 @@ def table_row(experiment: Experiment, plan: RowPlan, metrics: Sequence[str]) -> 
         model=SIMULATOR if plan.cost in BOUNDS else plan.kind,
         n=episodes,
         ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=_intervals(experiment, values),
+        interval=row_intervals(experiment, values),
         paper=plan.paper,
         seed=settings[0].member.seed if plan.single else None,
         setting=plan.setting,
@@ -183,53 +181,6 @@ def audit_row(experiment: Experiment, plan: RowPlan) -> TableRow:
     )
 
 
-def metric_row(
-    experiment: Experiment,
-    kind: str,
-    cost: str,
-    seed: int | None,
-    values: Values,
-    printed: Mapping[str, float] | None,
-    setting: str = "",
-) -> TableRow:
-    """Return a row from the values of each metric [members, episodes]."""
-    return TableRow(
-        cost=cost,
-        model=kind,
-        n=max(value.size for value in values.values()),
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=_intervals(experiment, values),
-        paper=printed,
-        seed=seed,
-        setting=setting,
-    )
-
-
-def per_seed(plan: RowPlan, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[RowPlan]:
-    """Return one row for each member."""
-    return [
-        replace(plan, seeds=(seed,), paper=papers[number] if papers else None, single=True)
-        for number, seed in enumerate(seeds)
-    ]
-
-
-def bounds(plans: Sequence[RowPlan]) -> list[RowPlan]:
-    """Return the references of every evaluation set and budget among some rows, on the members of the first row."""
-    protocols = {tuple(plan.changes.get(key) for key in PROTOCOL): plan for plan in reversed(plans)}
-    return [
-        RowPlan(
-            plans[0].kind,
-            cost,
-            seeds=plan.seeds,
-            changes={key: plan.changes[key] for key in PROTOCOL if key in plan.changes},
-            setting=plan.setting if len(protocols) > 1 else "",
-            single=plan.single,
-        )
-        for plan in reversed(protocols.values())
-        for cost in BOUNDS
-    ]
-
-
 def mean_intervals(values: Mapping[str, np.ndarray], shares: Collection[str] = ()) -> dict[str, list[float]]:
     """Return 95 % intervals of the means of metrics [members, episodes]; a share is 0 or 100 in each of them.
 
@@ -249,7 +200,8 @@ def mean_intervals(values: Mapping[str, np.ndarray], shares: Collection[str] = (
     return {metric: found[metric] for metric in values}
 
 
-def _intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
+def row_intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
+    """Return intervals of the metrics of a row; the study names those that are shares."""
     study, several = experiment.study, {metric: value for metric, value in values.items() if value.shape[1] > 1}
     shares = {"success", *study.shares, *study.groups, *study.categories, *study.bins, *study.last_states}
     return mean_intervals(several, shares)

@@ -16,7 +16,6 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.repair import HOLDOUT, Labels, require_label_settings
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.kinds import PairHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.imagined import Imagination
 from reachcost.planning.control import Proposal
@@ -265,18 +264,6 @@ def replacement(name: str) -> CostPlan:
 def hybrid(name: str, weight: float = 1.0) -> CostPlan:
     """Return the cost that is latent distance plus a weighted head."""
     return CostPlan(lambda experiment, model, heads: HybridCost(LatentMSE(), HeadCost(heads[name]), weight), (name,))
-
-
-def symmetrised(name: str) -> CostPlan:
-    """Return the cost that is a pair head with both input orders averaged."""
-
-    def build(experiment: object, model: str, heads: Mapping[str, LearnedHead]) -> HeadCost:
-        head = heads[name]
-        if not isinstance(head, PairHead):
-            raise ReachcostError(f"only a pair head has two input orders to average: {name!r} is a {head.kind} head")
-        return HeadCost(head.symmetrised())
-
-    return CostPlan(build, (name,))
 
 
 def cost_plan(study: Study, name: str) -> CostPlan:
