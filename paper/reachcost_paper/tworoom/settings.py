@@ -8,8 +8,8 @@ from typing import cast
 from reachcost.costs.latent import HeadCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, PoolPlan, hybrid
-from reachcost.heads.recipe import Recipe
 from reachcost.heads.kinds import PairHead
+from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
