@@ -1,7 +1,9 @@
 """The study of TwoRoom: its audit tables, tables of our labels, and the complete study."""
 
+from collections.abc import Callable
 from typing import Any
 
+from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.study import Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
@@ -19,6 +21,17 @@ from reachcost_paper.tworoom import (
     trace,
     unseen,
 )
+
+SOLVED = "The default repair on the published set and three more"
+REPAIRED = "Heads by the part of the logs that they learn from"
+BUDGET = "Planners by the rollouts that a plan may score"
+LAYOUT = "The public layout, and worlds that nothing was trained on"
+
+
+def _drawn(metrics: tuple[str, ...], lines: Callable[[], list[RowPlan]], other: str = "rho_geo") -> dict[str, Any]:
+    """A table of row plans, with a picture of success and another metric."""
+    return {"metrics": metrics, "rows": plain_rows(metrics, lines), "drawn": ("success", other)}
+
 
 AUDITS: dict[str, dict[str, Any]] = {
     "sasc": {
@@ -69,34 +82,14 @@ AUDITS: dict[str, dict[str, Any]] = {
         "title": "Heads by the states they were trained on",
         "drawn": ("success", "rank"),
     },
-    "layout": {
-        "metrics": stress.LAYOUT_METRICS,
-        "rows": plain_rows(stress.LAYOUT_METRICS, stress.layout_lines),
-        "title": "The public layout, and worlds that nothing was trained on",
-        "drawn": ("success", "rho_geo"),
-    },
+    "layout": {**_drawn(stress.LAYOUT_METRICS, stress.layout_lines), "title": LAYOUT},
     "trace": {"metrics": trace.METRICS, "rows": trace.TRACE, "intervals": ""},
     "pair-sampling": {"metrics": tuple(labels.GAPS), "rows": labels.SAMPLING, "intervals": ""},
 }
 BEYOND: dict[str, dict[str, Any]] = {
-    "tworoom-solved": {
-        "metrics": beyond.METRICS,
-        "rows": plain_rows(beyond.METRICS, beyond.solved),
-        "title": "The default repair on the published set and three more",
-        "drawn": ("success", "rho_geo"),
-    },
-    "coverage-repair": {
-        "metrics": beyond.METRICS,
-        "rows": plain_rows(beyond.METRICS, beyond.repaired),
-        "title": "Heads by the part of the logs that they learn from",
-        "drawn": ("success", "rho_geo"),
-    },
-    "budget": {
-        "metrics": beyond.BUDGET_METRICS,
-        "rows": plain_rows(beyond.BUDGET_METRICS, beyond.budget_lines),
-        "title": "Planners by the rollouts that a plan may score",
-        "drawn": ("success", "steps"),
-    },
+    "tworoom-solved": {**_drawn(beyond.METRICS, beyond.solved), "title": SOLVED},
+    "coverage-repair": {**_drawn(beyond.METRICS, beyond.repaired), "title": REPAIRED},
+    "budget": {**_drawn(beyond.BUDGET_METRICS, beyond.budget_lines, "steps"), "title": BUDGET},
     "layouts-unseen": {"metrics": unseen.METRICS, "rows": TableRows(unseen.unseen_runs, unseen.unseen_rows)},
 }
 """Tables of our labels, which the paper does not have."""
@@ -137,7 +130,6 @@ STUDY = Study(
         "r2": ("R²", 5),
         "mse_share": ("MSE share %", 2),
         "gradient_share": ("gradient share %", 2),
-        "swap_steps": ("swap steps", 2),
         "swap_percent": ("swap %", 1),
         "pairs": ("pairs %", 1),
         "pearson": ("Pearson", 3),
