@@ -106,7 +106,6 @@ def _draw(axes: Axes, place: float, bar: Bar, label: str) -> None:
 
 
 def tidy(axes: Axes) -> None:
-    """Add a light grid, and remove the top and right edge."""
     axes.grid(axis="y", color="0.88")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -48,7 +48,6 @@ def draw_success(axes: Axes, records: Records) -> None:
 
 
 def draw_ends(axes: Axes, records: Records) -> None:
-    """Final distances of closed loops."""
     found = {
         50: [("pusht-final-distance", f"offset 50, {ONE_SEED}, {FULL}", cost) for cost in COSTS],
         75: [("pusht-75", "", cost) for cost in COSTS],
@@ -73,7 +72,6 @@ def _draw_goal(axes: Axes, goal: np.ndarray) -> None:
 
 
 def draw_pair(axes: Axes, records: Records) -> None:
-    """Start and goal of the recorded episode."""
     states, goal = _episode(records)
     _draw_goal(axes, goal)
     _draw_state(axes, states[0], "T and disc", facecolor=BLUE, edgecolor="black")

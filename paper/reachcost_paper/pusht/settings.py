@@ -33,7 +33,6 @@ def load_model(task: Task, clamp: bool) -> WorldModel:
 
 
 def sets(offset: int, seeds: tuple[int, ...] = SEEDS) -> tuple[str, ...]:
-    """The evaluation sets of a goal offset."""
     return tuple(f"offset-{offset}-{seed}" for seed in seeds)
 
 

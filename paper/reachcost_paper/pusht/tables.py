@@ -130,7 +130,6 @@ def _printed_difference(offset: int, cost: str, base: str) -> dict[str, float]:
 
 
 def sasc_rows(experiment: Experiment) -> Rows:
-    """Every cost on the shared pools."""
     rows = []
     for offset, cost in product(OFFSETS, RANKED):
         values = together([ranked(experiment, [Setting(MEMBER, cost, evaluation=name)]) for name in sets(offset)])
@@ -170,7 +169,6 @@ def final_lines() -> list[RowPlan]:
 
 
 def final_rows(experiment: Experiment) -> Rows:
-    """The rows, with the median of the distance."""
     rows = []
     for one in final_lines():
         row, distances = table_row(experiment, one, OUTCOMES), row_values(experiment, one)["distance"][0]

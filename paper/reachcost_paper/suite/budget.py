@@ -73,7 +73,6 @@ class BudgetRun(RunSpec):
         return {**place.declared, **method, "planners": _planners(place), "planner_seeds": SEEDS}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
-        """Train the head, and run every episode with every planner."""
         place = recording.once(place_of, self.world)
         cost, parts = HeadCost(HEADS[COST](place)), []
         for seed in SEEDS:
@@ -94,7 +93,6 @@ def budget_worlds() -> list[str]:
 
 
 def budget_runs(recording: Recording) -> list[Cell]:
-    """Every planner in every world, with floor and ceiling."""
     bounds = [MethodRun(world, name) for world in budget_worlds() for name in BOUNDS]
     return recording.cells([*map(BudgetRun, budget_worlds()), *bounds])
 

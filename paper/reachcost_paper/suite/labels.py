@@ -44,7 +44,6 @@ DECLARED = ("logs", "wandering", "planner", "cost", "recipe", "pairs")
 
 
 def settings_of(recording: Recording, world: World) -> dict[str, Any]:
-    """Configuration of the runs in a world."""
     study = {"study": recording.study.name, "protocol": recording.study.protocol, "world": world.name}
     return {**study, **{name: getattr(world, name) for name in DECLARED}}
 
@@ -68,7 +67,6 @@ class Place:
 
     @classmethod
     def of_world(cls, recording: Recording, world: World) -> Self:
-        """A world of the suite."""
         return cls(
             make_task=world.task,
             make_logs=world.generate_logs,
@@ -113,12 +111,10 @@ class Place:
 
     @cached_property
     def excluded(self) -> list[EvaluationSet]:
-        """Evaluation sets that are excluded from training."""
         return [*self.sets(self.task)]
 
     @property
     def goals(self) -> EvaluationSet:
-        """The reported set."""
         return self.excluded[0]
 
 
@@ -129,7 +125,6 @@ def mean_row(cost: str, model: str, values: Mapping[str, np.ndarray], setting: s
 
 
 def paper_studies() -> list[Study]:
-    """The studies of single worlds."""
     from reachcost_paper import studies
 
     return [study for study in studies() if isinstance(study, Study)]
@@ -264,7 +259,6 @@ DIRECTED_RUNS = [MethodRun(DIRECTED, method) for method in METHODS]
 
 
 def all_worlds() -> list[str]:
-    """The worlds of the paper, then the suite."""
     return [*(study.name for study in paper_studies()), *suite()]
 
 

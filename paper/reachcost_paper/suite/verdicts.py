@@ -61,7 +61,6 @@ class Outcome:
         return "none" if self.succeeds and harm_counts else fault.stage
 
     def score(self, setting: str) -> str:
-        """`right`, `wrong` or `cannot_tell`."""
         verdict = self.verdicts[setting]
         if verdict == self.expected(setting):
             return "right"
@@ -128,7 +127,6 @@ class VerdictRun(RunSpec):
         return {**settings, "condition": self.condition, "part": "report", "unseen": UNSEEN}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
-        """Audit the planner with the simulator, and from logs alone."""
         planner = recording.once(_intact, self.world)
         if self.condition != NOTHING:
             planner = FAULTS[self.condition].plant(planner)
@@ -148,7 +146,6 @@ RUNS = [
 
 
 def verdict_rows(recording: Recording) -> list[TableRow]:
-    """Shares over worlds, then a row for every world and fault."""
     return summary_rows([_read(run, recording.read(run)) for run in RUNS], TUNED)
 
 

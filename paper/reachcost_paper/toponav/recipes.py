@@ -63,7 +63,6 @@ def exact(task: Task, clamp: bool) -> ExactTopoNav:
 
 
 def plans() -> dict[str, HeadPlan]:
-    """The recipes that were compared."""
     paper = replace(PAPER_HEAD, holdout=OUR_HEAD.holdout)
     balanced = replace(paper, sampling="balanced")
     one_cycle = {
@@ -75,7 +74,6 @@ def plans() -> dict[str, HeadPlan]:
 
 
 def compared(experiment: Experiment) -> Experiment:
-    """The study whose heads are the recipes."""
     return experiment.variant(name="toponav-recipes", heads=plans())
 
 

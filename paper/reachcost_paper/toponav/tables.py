@@ -40,7 +40,6 @@ MEANS = lines("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break
 
 
 def with_seeds(means: list[RowPlan]) -> list[RowPlan]:
-    """Means, then single seeds."""
     singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
     return [*means, *(line for one_seed in singles for line in one_seed)]
 
@@ -56,7 +55,6 @@ def toponav_runs(experiment: Experiment) -> list[Cell]:
 
 
 def toponav_rows(experiment: Experiment) -> list[TableRow]:
-    """Means, paired differences to latent distance, then single seeds."""
     raw, temporal, _, ours, *_ = MEANS
     printed = PAPER["differences"]
     rows = [table_row(experiment, line, METRICS) for line in with_seeds(MEANS)]

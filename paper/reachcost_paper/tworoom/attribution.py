@@ -47,7 +47,6 @@ class FeaturesOnly:
 
     @torch.no_grad()
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
         kept = torch.tensor([[name in self.kept] for name in BLOCKS])
         features = pair_features(terminal, goal[:, None]).unflatten(-1, (len(BLOCKS), -1)) * kept
         return self.head.scale * self.head.read(features.flatten(-2))
@@ -119,7 +118,6 @@ class PartsRun(RunSpec):
         """Metrics of every part."""
 
     def parts(self, recording: Experiment) -> Parts:
-        """Metrics of every part, from the recorded rows."""
         run = recording.read(self)
         names, parts = run.table().column_names[2:], [*dict.fromkeys(run.table()["part"].to_pylist())]
         read = require_rows(run, {"part": parts, "episode": recording.evaluation().episodes.tolist()}, names)

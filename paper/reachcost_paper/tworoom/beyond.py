@@ -41,7 +41,6 @@ def solved() -> list[RowPlan]:
 
 
 def repaired() -> list[RowPlan]:
-    """Each source of labels on each part of the logs."""
     raw, lines = RowPlan(KINDS[0], "raw", seeds=SEEDS[:1], single=True), []
     for kind in KINDS:
         for name in REPAIRED:
@@ -58,7 +57,6 @@ def repaired() -> list[RowPlan]:
 
 
 def planned(name: str, candidates: int, iterations: int) -> CEM:
-    """A planner of that name with fewer rollouts."""
     planner = PLANNERS[name]
     elites = candidates if planner.temperature else planner.elites if planner.from_logs else round(candidates / 10)
     size = {"candidates": candidates, "iterations": iterations, "elites": elites}

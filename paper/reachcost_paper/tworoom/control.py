@@ -52,7 +52,6 @@ def high_distance() -> list[RowPlan]:
 
 
 def fresh_sets() -> list[RowPlan]:
-    """The default head on two further high-distance sets."""
     lines = [RowPlan("lewm", "raw"), RowPlan("lewm", "trm", head_seeds=SEEDS)]
     lines += [RowPlan("lewm", cost) for cost in BOUNDS]
     return [
@@ -63,7 +62,6 @@ def fresh_sets() -> list[RowPlan]:
 
 
 def seeds_apart() -> list[RowPlan]:
-    """Every world model separately."""
     lines = [
         line
         for kind in ("lewm", "pldm")
@@ -74,7 +72,6 @@ def seeds_apart() -> list[RowPlan]:
 
 
 def exclusion() -> list[RowPlan]:
-    """Training without the episodes of the evaluation set."""
     lines = [RowPlan("lewm", cost, PAPER["exclusion"].get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
     return [*lines, *bounds(lines)]
 
@@ -138,7 +135,6 @@ def balanced_and_controlled() -> list[RowPlan]:
 
 
 def solver_budget() -> list[RowPlan]:
-    """Latent MSE with the default search and with a larger one."""
     planners = {"300 x 10, 30 elites": {}, "1000 x 20, 100 elites": {"planner": CEM(5, 1000, 20, 100)}}
     lines = []
     for name, label in LABELS.items():
@@ -151,14 +147,12 @@ def solver_budget() -> list[RowPlan]:
 
 
 def geodesic_bins() -> list[RowPlan]:
-    """Success by the length of the route, on the published and the fresh sets."""
     published = [RowPlan("lewm", cost, head_seeds=SEEDS) for cost in ("trm-paper", "trm")]
     raw = RowPlan("lewm", "raw")
     return [raw, *published, *bounds([raw]), *fresh_sets()]
 
 
 def exclusion_runs(experiment: Experiment) -> list[Cell]:
-    """The runs of the rows, and the checked heads."""
     heads = [HeadRun(member, cost) for cost in CHECKED_HEADS for member in LEWM]
     return [*row_runs(experiment, exclusion(), RANKING), *experiment.cells(heads)]
 

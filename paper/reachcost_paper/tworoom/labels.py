@@ -88,7 +88,6 @@ class LabelsRun(RunSpec):
 
 
 def temporal_rows(experiment: Experiment) -> list[TableRow]:
-    """Logged gaps against the true distance."""
     table = experiment.read(LabelsRun(MEMBER)).table()
     gap, distance, crosses, episode = (
         table[name].to_numpy(zero_copy_only=False) for name in ("gap", "distance", "crosses", "episode")
@@ -123,7 +122,6 @@ class GapsRun(RunSpec):
 
 
 def sampling_rows(experiment: Experiment) -> list[TableRow]:
-    """Shares of a head's training pairs by band of the gap, in percent."""
     counts = {name: found["pairs"] for name, found in PAPER["temporal-geodesic"].items()}
     printed = {name: 100 * counts[f"gap {low}-{high}"] / counts["all"] for name, (low, high) in GAPS.items()}
     rows = []

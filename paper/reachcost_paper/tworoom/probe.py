@@ -72,7 +72,6 @@ PROBES = [ProbeRun(split, member) for split in SPLITS for member in LEWM]
 
 
 def probe_rows(experiment: Experiment) -> list[TableRow]:
-    """The paper's split of rows, and a split of episodes."""
     rows = []
     for run in PROBES:
         table, seed = experiment.read(run).table(), run.member.seed
@@ -100,7 +99,6 @@ def _interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> di
 
 
 def subspace_lines() -> list[RowPlan]:
-    """Planning with the rowspace or the residual alone."""
     lines, raws = [], []
     for name, setting in CONTROLLED.items():
         changes = {"changes": {"evaluation": name}, "setting": setting}
@@ -144,7 +142,6 @@ SHARES = [ShareRun(member, name) for member in LEWM for name in PLACES]
 
 
 def subspace_rows(experiment: Experiment) -> list[TableRow]:
-    """Planning with parts of the latent, and the small share of the distance in the rowspace."""
     rows = [table_row(experiment, line, ("success",)) for line in subspace_lines()]
     for run in SHARES:
         keys = {"episode": experiment.evaluation(run.evaluation).episodes.tolist()}

@@ -60,7 +60,6 @@ def sasc_rows(experiment: Experiment) -> Rows:
 
 
 def draw_ranks(experiment: Experiment, path: Path) -> None:
-    """Draw the rank of the truly best candidate by cost: all episodes and world models."""
     shown = ("raw", "decoded-xy", "decoded-geodesic", "trm-paper", "trm", "geodesic-mlp", "shuffled")
     found = {cost: ranked(experiment, settings_of([cost]))["rank"].ravel() for cost in shown}
     axis = "candidates ranked before it, % (linear to 1, then logarithmic; left is better)"
@@ -68,7 +67,6 @@ def draw_ranks(experiment: Experiment, path: Path) -> None:
 
 
 def statistics_runs(experiment: Experiment) -> list[Cell]:
-    """Rankings of the first world model, closed loops of all."""
     lines = [RowPlan("lewm", cost) for cost in ("raw", *REPAIRED)]
     return [*experiment.cells(map(SascRun, settings_of(DIFFERENCES, LEWM[:1]))), *row_runs(experiment, lines)]
 
@@ -135,7 +133,6 @@ class LoggedRun(SettingRun):
 
 
 def logged_runs(experiment: Experiment) -> list[Cell]:
-    """Every cost by logs, by executed candidates and by closed loops."""
     settings = settings_of(LOGGED)
     return experiment.cells(run(setting) for run in (LoggedRun, SascRun, ControlRun) for setting in settings)
 

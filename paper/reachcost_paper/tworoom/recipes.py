@@ -44,12 +44,10 @@ def plans() -> dict[str, HeadPlan]:
 
 
 def compared(experiment: Experiment) -> Experiment:
-    """The study whose heads are the recipes."""
     return experiment.variant(name="tworoom-recipes", heads=plans(), pair_seed=0)
 
 
 def held_out(experiment: Experiment) -> tuple[PairSet, LoggedPools]:
-    """Pairs and pools that every head is scored on."""
     pairs = experiment.pairs(MEMBER, OUR_HEAD, 0)
     assert isinstance(pairs, TemporalPairs)
     return pairs.validation, logged_pools(experiment.latents(MEMBER.model), pairs.held_out, GOALS)

@@ -62,7 +62,6 @@ def coverage_runs(experiment: Experiment) -> list[Cell]:
 
 
 def coverage_rows(experiment: Experiment) -> list[TableRow]:
-    """The rows, with the shares of their pairs."""
     rows = []
     for line in coverage_lines():
         row = table_row(experiment, line, COVERAGE_METRICS)

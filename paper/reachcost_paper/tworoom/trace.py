@@ -94,7 +94,6 @@ def traced(experiment: Experiment) -> Experiment:
 
 
 def control_runs(experiment: Experiment) -> list[Cell]:
-    """The closed loops from which the episode is chosen."""
     return experiment.derive(traced).cells(map(ControlRun, SETTINGS))
 
 

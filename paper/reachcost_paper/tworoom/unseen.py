@@ -46,7 +46,6 @@ ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(n
 
 
 def unseen_runs(experiment: Experiment) -> list[Cell]:
-    """The split, and every cost and planner in every layout."""
     layouts = [experiment.derive(in_layout, name) for name in TESTED]
     loops = [one.cell(ControlRun(_setting(one, *method))) for one in layouts for method in METHODS]
     return [experiment.cell(SplitRun()), *loops]

@@ -90,7 +90,6 @@ class Arm(FeatureTask):
         return np.where(free, straight_steps(states, goals), routes.min((1, 2)))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """Cosine and sine of both angles."""
         return self.features(states)[:, :4]
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -98,7 +97,6 @@ class Arm(FeatureTask):
         return straight_steps(states, goals) * SPEED < NEAR
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """Cosine and sine of both angles, and of their doubles."""
         angles = np.asarray(states, np.float64)
         waves = [np.cos(angles), np.sin(angles), DOUBLE * np.cos(2 * angles), DOUBLE * np.sin(2 * angles)]
         return np.concatenate(waves, axis=1)

@@ -39,7 +39,6 @@ class Planner:
 
     @property
     def latents(self) -> Latents:
-        """The logs, encoded."""
         return encode_logs(self.model, self.logs)
 
     def unseen(self, seed: int) -> Logs:
@@ -48,7 +47,6 @@ class Planner:
 
 
 def intact(world: World, part: str) -> Planner:
-    """The planner of a world, without a fault."""
     task = world.task()
     logs = world.generate_logs(task)
     model = world.model(task, logs)

@@ -62,7 +62,6 @@ class GraphTask(FeatureTask):
         return KDTree(self.features(self.nodes)[:, : self.identifying])
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The states whose features are nearest."""
         return self.nodes[self._places.query(features[:, : self.identifying])[1]]
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -93,7 +92,6 @@ class GraphTask(FeatureTask):
         return Logs(columns, lengths, self.observe)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Long routes, sampled uniformly."""
         pairs = np.argwhere((self.distances >= self.far) & np.isfinite(self.distances))
         chosen = pairs[generator(SEEDS[name], f"{self.name}-evaluation").permutation(len(pairs))[:EPISODES]]
         return evaluation(self, name, self.nodes[chosen[:, 0]], self.nodes[chosen[:, 1]])
@@ -144,11 +142,9 @@ class OneWay(GraphTask):
         super().__init__(*moves_between(free, _back_through_gate))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The cell, -1 to 1."""
         return 2 * np.asarray(states, np.float64) / (HALLS - 1) - 1
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The cell, and the colour of its hall."""
         return np.concatenate([self.coordinates(states), np.sign(np.asarray(states)[:, :1] - WALL)], axis=1)
 
 
@@ -208,11 +204,9 @@ class Rooms(GraphTask):
         super().__init__(*moves_between(room_cells()))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The cell, -1 to 1."""
         return 2 * np.asarray(states, np.float64) / (ROOMS - 1) - 1
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The cell, and the wallpaper of its room."""
         rooms = np.minimum(np.asarray(states) // PITCH, ACROSS - 1) @ np.array([ACROSS, 1])
         return np.concatenate([self.coordinates(states), WALLPAPER * np.eye(ACROSS**2)[rooms]], axis=1)
 
@@ -273,12 +267,10 @@ class Heading(GraphTask):
         super().__init__(*tabulate_environment(environment))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The cell, -1 to 1, and cosine and sine of the heading."""
         angle = np.asarray(states)[:, 2:] * np.pi / 2
         return np.concatenate([2 * np.asarray(states)[:, :2] / self._side - 1, np.cos(angle), np.sin(angle)], axis=1)
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The coordinates, less of the heading than of the cell, and the colour of the room."""
         read = self.coordinates(states)
         read[:, 2:] *= TURNED
         rooms = (np.asarray(states)[:, :2] > CROSSING) @ np.array([2, 1])

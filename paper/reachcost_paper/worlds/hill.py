@@ -122,7 +122,6 @@ class Hill(GymTask, FeatureTask):
         )
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """Place and speed, each -1 to 1."""
         return 2 * (np.asarray(states, np.float64) - LOW) / (HIGH - LOW) - 1
 
     def place(self, features: np.ndarray) -> np.ndarray:

@@ -48,11 +48,9 @@ class Learned:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the encoder and the weights."""
         return fingerprint_arrays(np.array([self.eye.fingerprint]), *(p.numpy() for p in self.network.parameters()))
 
     def encode(self, observations: Observations) -> Tensor:
-        """Read `state` [N, ...]."""
         return self.eye.see(np.asarray(observations["state"]))
 
     def _inputs(self, frames: Tensor, actions: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ FAR = 3.0
 
 @lru_cache(1)
 def physics() -> Any:
-    """The maze environment of the package."""
     require("gymnasium_robotics", "momentum")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -85,11 +84,9 @@ class Momentum(FeatureTask):
         return np.linalg.norm(np.asarray(states)[:, :2] - np.asarray(goals)[:, :2], axis=1) < NEAR
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The place; frames do not show velocities."""
         return np.asarray(states, np.float64)[:, :2]
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The place, -1 to 1."""
         return np.asarray(states)[:, :2] / SIDE
 
     def place(self, features: np.ndarray) -> np.ndarray:

@@ -33,7 +33,6 @@ class Eye:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the encoder."""
         return fingerprint_arrays(self._turn, self._bend, np.array([self.task.world]))
 
     def paint(self, features: np.ndarray) -> Tensor:
@@ -50,7 +49,6 @@ class Eye:
         return latents.numpy().astype(np.float64) @ self._turn[: self.known].T
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The states behind latents [..., D]."""
         placed = self.task.place(self.read(latents.reshape(-1, self.size)))
         return placed.reshape(*latents.shape[:-1], *placed.shape[1:])
 
@@ -74,11 +72,9 @@ class Sight:
         return self.eye.fingerprint
 
     def encode(self, observations: Observations) -> Tensor:
-        """Read `state` [N, ...]."""
         return self.eye.see(np.asarray(observations["state"]))
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The states behind latents [..., D]."""
         return self.eye.states(latents)
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
@@ -111,7 +107,6 @@ class Blind(Wrapped):
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the fingerprint of the intact model and the name of the loss."""
         return fingerprint_arrays(np.array([str(getattr(self.model, "fingerprint", "")), self.lost]))
 
     def encode(self, observations: Observations) -> Tensor:

@@ -40,7 +40,6 @@ DOORWAY = 40.0
 
 @lru_cache
 def bundled_model() -> WorldModel:
-    """The model, loaded once."""
     return load_world_model(MODEL)
 
 
@@ -74,7 +73,6 @@ def lose_height(model: WorldModel) -> Blind:
 
 
 def by_the_door(states: np.ndarray) -> np.ndarray:
-    """Within 40 px of the doorway."""
     return np.asarray(make_task(TWOROOM).layout.door_distance(np.asarray(states)) < DOORWAY)
 
 
@@ -120,7 +118,6 @@ class World:
         return repair(model, encode_logs(model, logs), exclude=exclude, shuffled=shuffled, **settings)
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs) -> TerminalCost:
-        """The cost of the intact planner."""
         return LatentMSE() if self.cost == "raw" else HeadCost(self.repair(task, model, logs))
 
 

@@ -64,7 +64,6 @@ def wander(task: Task, starts: np.ndarray, actions: int, steps: int, rng: Genera
 
 
 def require(package: str, world: str) -> None:
-    """Refuse a world whose package is not installed."""
     if find_spec(package) is None:
         raise ReachcostError(f"the world {world!r} needs {package}: pip install 'reachcost[worlds]'")
 
@@ -99,12 +98,10 @@ class Open(FeatureTask):
         return wander(self, rng.uniform(0, FIELD, (episodes, 2)).astype(np.float32), 2, steps, rng)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Starts and goals at least 15 apart."""
         ends = generator(SEEDS[name], "open-evaluation").uniform(0, FIELD, (10 * EPISODES, 2, 2)).astype(np.float32)
         ends = ends[self.distance(ends[:, 0], ends[:, 1]) > APART]
         return evaluation(self, name, ends[:, 0], ends[:, 1])
 
 
 def middle(states: np.ndarray) -> np.ndarray:
-    """A band across the middle."""
     return np.abs(np.asarray(states)[:, 0] - FIELD / 2) < FIELD / 8

@@ -62,12 +62,10 @@ MOVED: dict[str, list[Wanted]] = {
 
 
 def each(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted]]:
-    """A bar for each cost above its name."""
     return {name: [{"cost": cost, **wanted}] for cost, name in costs.items()}
 
 
 def by_seed(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted]]:
-    """A bar for each world model, for each cost."""
     return {name: [{"cost": cost, "seed": seed, **wanted} for seed in SEEDS] for cost, name in costs.items()}
 
 

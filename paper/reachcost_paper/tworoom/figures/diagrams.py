@@ -59,7 +59,6 @@ def draw_diagram(axes: Axes, boxes: Mapping[str, Box], arrows: Sequence[tuple[st
 
 
 def draw_method(axes: Axes, records: Records) -> None:
-    """From logged pairs to a terminal cost."""
     boxes = {
         "logs": Box("logged\nepisodes", 1.2, 0.7, 1.9, 1.1),
         "pairs": Box(f"{PAPER_HEAD.pairs:,} pairs of one\nepisode, label: steps\nbetween them", 4.3, 0.7, 3.1, 1.3),
@@ -74,7 +73,6 @@ def draw_method(axes: Axes, records: Records) -> None:
 
 
 def draw_control(axes: Axes, records: Records) -> None:
-    """The closed loop: only the terminal cost is exchanged."""
     search = (
         f"CEM: {SEARCH.candidates} candidates, {SEARCH.iterations} rounds,\n{SEARCH.elites} elites, executes their mean"
     )
@@ -94,7 +92,6 @@ def draw_control(axes: Axes, records: Records) -> None:
 
 
 def draw_audit(axes: Axes, records: Records) -> None:
-    """SASC: every cost scores the same candidates."""
     boxes = {
         "pool": Box(f"one pool of {POOLS.candidates}\ncandidates\nan episode", 1.5, 1.4, 2.6, 1.3, FROZEN),
         "model": Box("latent\nrollout", 4.7, 1.4, 1.9, 1.3, FROZEN),

@@ -32,7 +32,6 @@ def draw_labels(axes: Axes, records: Records) -> None:
 
 
 def draw_correlations(axes: Axes, records: Records) -> None:
-    """Correlation of labels with true distances, over all pairs and parts of them."""
     groups = {}
     for row in records.rows("temporal-geodesic"):
         name = row.setting.removeprefix("gap ").replace("-", "–").replace("the ", "").replace(" ", "\n")

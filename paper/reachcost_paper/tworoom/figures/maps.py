@@ -49,7 +49,6 @@ def _draw_traced(axes: Axes, paths: dict[str, np.ndarray]) -> None:
 
 
 def draw_trace(axes: Axes, records: Records) -> None:
-    """The recorded episode in the rooms."""
     paths = _traced(records, "x", "y")
     near = Circle(paths[GOAL_ROW][0], SUCCESS_DISTANCE, fill=False, linestyle=":")
     near.set_label(f"success, {SUCCESS_DISTANCE:.0f} px")
