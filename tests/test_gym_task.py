@@ -189,7 +189,7 @@ def test_logs_follow_a_policy() -> None:
             task.generate_logs(episodes, length=length)
 
 
-class Drawn(Cart):
+class Slippery(Cart):
     """Reset samples how slippery the rail is, and the state does not hold it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -248,7 +248,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "noise": ({"make_env": partial(Cart, noise=0.1)}, "noise"),
     "hidden speed": (SPEEDLESS, "an episode went on"),
     "half a state": (HALF, "step from a state failed .*IndexError"),
-    "hidden slip": ({"make_env": Drawn}, "an episode went on"),
+    "hidden slip": ({"make_env": Slippery}, "an episode went on"),
     "different ones": ({"make_env": Different}, "two environments of make_env"),
     "frames that grow": ({"make_env": lambda: Growing("rgb_array")}, "render returned"),
     "success of one": ({"success": lambda s, g: True}, r"success returned bool \(\)"),

@@ -246,7 +246,7 @@ def goals() -> EvaluationSet:
 def fresh() -> EvaluationSet:
     """A set of other logs."""
     task = TwoRoom()
-    return task.draw_evaluation_set("high-distance", task.generate_logs(10_000, 101), seed=101)
+    return task.sample_evaluation_set("high-distance", task.generate_logs(10_000, 101), seed=101)
 
 
 ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -42,8 +42,8 @@ def test_the_agent_moves_freely_and_the_block_only_by_contact() -> None:
     after = TASK.step(state, np.array([[0.5, 0.0]]))
     assert after[0, 0] > 110
     assert after[0, 2:5].tolist() == [300.0, 300.0, 1.0]
-    beside = np.array([[300.0, 180.0, 300.0, 200.0, 0.0, 0.0, 0.0]])  # above the bar, which is 200 to 230
-    pushed = TASK.rollout(beside, np.tile([0.0, 0.5], (1, 5, 1)))[0, -1]
+    above = np.array([[300.0, 180.0, 300.0, 200.0, 0.0, 0.0, 0.0]])  # above the bar, which is 200 to 230
+    pushed = TASK.rollout(above, np.tile([0.0, 0.5], (1, 5, 1)))[0, -1]
     assert pushed[3] > 230
     assert pushed[[2, 4]].tolist() == [300, 0]
 

@@ -13,7 +13,7 @@ from reachcost.data.logs_hdf5 import open_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT
-from reachcost.tasks.pusht.logs import BUDGETS, NAMES, draw, held_out_logs
+from reachcost.tasks.pusht.logs import BUDGETS, NAMES, held_out_logs, sample_set
 from reachcost.tasks.pusht.policies import KINDS
 
 pytestmark = pytest.mark.processor
@@ -90,14 +90,14 @@ def test_frozen_sets_are_rows_of_held_out_episodes(name: str) -> None:
 
 def test_a_frozen_set_can_be_sampled_again() -> None:
     name = "offset-75-3074"
-    frozen, drawn = TASK.evaluation_set(name), draw(name, TASK.world)
-    np.testing.assert_allclose(frozen.starts, drawn.starts, atol=1e-6)
-    np.testing.assert_allclose(frozen.goals, drawn.goals, atol=1e-6)
+    frozen, sampled = TASK.evaluation_set(name), sample_set(name, TASK.world)
+    np.testing.assert_allclose(frozen.starts, sampled.starts, atol=1e-6)
+    np.testing.assert_allclose(frozen.goals, sampled.goals, atol=1e-6)
 
 
 def test_the_logged_actions_lead_to_the_goals() -> None:
     name, offset = "offset-25-tune-3", 25
-    chosen, source = draw(name, TASK.world, episodes=20), held_out_logs("tune-25", 3, 20)
+    chosen, source = sample_set(name, TASK.world, episodes=20), held_out_logs("tune-25", 3, 20)
     assert (chosen.logs_sha256, chosen.source_rows is not None) == (source.fingerprint, True)
     windows = np.asarray(chosen.source_rows)[:, :1] + np.arange(offset)
     ends = TASK.rollout(chosen.starts, source.columns["action"][windows])[:, -1]

@@ -174,7 +174,7 @@ def mutating(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndar
 
 
 def mixing(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """The result of a row depends on the whole batch."""
+    """The result of a row depends on the other rows."""
     return states - states.max() + 1
 
 
@@ -259,7 +259,7 @@ def test_rounding_may_depend_on_the_batch(change: float, refused: bool) -> None:
         check_task(batched, states, actions)
 
 
-def test_missing_states_and_actions_are_asked_for() -> None:
+def test_missing_states_and_actions_must_be_passed() -> None:
     no_tasks: list[Any] = [Corridor, "corridor"]
     for nothing in no_tasks:
         with pytest.raises(ReachcostError, match="`task`"):
@@ -394,9 +394,9 @@ def test_an_evaluation_set_requires_starts_and_goals_only() -> None:
 
 
 def test_goals_of_logs_know_their_world_and_budget() -> None:
-    drawn = logged_goals(walks(40), offset=3, count=5, name="near", world="corridor", budget=9)
-    assert (drawn.name, drawn.world, drawn.budget, len(drawn)) == ("near", "corridor", 9, 5)
-    assert (np.abs(drawn.goals - drawn.starts) == 3).all()
+    sampled = logged_goals(walks(40), offset=3, count=5, name="near", world="corridor", budget=9)
+    assert (sampled.name, sampled.world, sampled.budget, len(sampled)) == ("near", "corridor", 9, 5)
+    assert (np.abs(sampled.goals - sampled.starts) == 3).all()
     single = Logs({"state": np.arange(4)[:, None]}, np.ones(4, int))
     with pytest.raises(ReachcostError, match="3 steps"):
         logged_goals(single, offset=3, count=5)

@@ -18,7 +18,7 @@ from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.logs import FROZEN, RULES, draw
+from reachcost.tasks.tworoom.logs import FROZEN, RULES, sample_set
 
 pytestmark = pytest.mark.processor
 
@@ -68,14 +68,14 @@ def test_logs_replay_in_the_simulator(collision: Any) -> None:
     assert (actions[last] == 0).all()
 
 
-def test_an_episode_does_not_depend_on_how_many_are_logged(logs: Logs) -> None:
+def test_an_episode_does_not_depend_on_the_others(logs: Logs) -> None:
     few = TASK.generate_logs(episodes=30)
     np.testing.assert_array_equal(few.columns["state"], logs.columns["state"][: few.rows])
 
 
-def test_frozen_sets_are_the_ones_their_seeds_draw(logs: Logs, tmp_path: Path) -> None:
+def test_frozen_sets_can_be_sampled_again(logs: Logs, tmp_path: Path) -> None:
     for name in RULES:
-        write_evaluation_set(draw(name, logs, TASK.layout), tmp_path / f"{name}.json")
+        write_evaluation_set(sample_set(name, logs, TASK.layout), tmp_path / f"{name}.json")
     names = {f"{name}.json" for name in TASK.sets}
     assert names == {path.name for path in FROZEN.iterdir()} == {path.name for path in tmp_path.iterdir()}
     for name in names:
@@ -128,8 +128,8 @@ def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
     sources = np.concatenate([np.asarray(chosen.source_episodes).ravel() for chosen in evaluation])
     assert record["excluded_episodes"] >= len(np.unique(sources[sources < 9000]))
     assert len(record["evaluation_sets_sha256"]) == 2
-    drawn = Logs({**part.columns, "note": np.zeros(part.rows)}, part.lengths)
-    assert drawn.fingerprint == part.fingerprint
+    sampled = Logs({**part.columns, "note": np.zeros(part.rows)}, part.lengths)
+    assert sampled.fingerprint == part.fingerprint
 
 
 def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
@@ -151,15 +151,15 @@ def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:
     other = TwoRoom(Layout(wall="horizontal"))
-    with pytest.raises(ReachcostError, match="draw_evaluation_set"):
+    with pytest.raises(ReachcostError, match="sample_evaluation_set"):
         other.evaluation_set("high-distance")
-    drawn = other.draw_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
-    across = other.layout.room(drawn.starts) != other.layout.room(drawn.goals)
+    sampled = other.sample_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
+    across = other.layout.room(sampled.starts) != other.layout.room(sampled.goals)
     assert across.sum() == 50
 
 
 def test_unknown_sets_and_too_few_logs_are_refused() -> None:
     with pytest.raises(ReachcostError, match="more episodes"):
-        draw("high-distance", TASK.generate_logs(episodes=3), TASK.layout, 0)
+        sample_set("high-distance", TASK.generate_logs(episodes=3), TASK.layout, 0)
     with pytest.raises(ReachcostError, match="'easy'"):
         TASK.evaluation_set("easy")

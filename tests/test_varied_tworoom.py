@@ -43,12 +43,12 @@ def test_rows_are_rendered_and_moved_in_their_layout(logs: Logs) -> None:
     task, rows = VariedTwoRoom(), np.arange(0, logs.rows, 97)
     check_task(VariedTwoRoom(pixels=64))
     states, actions = logs.columns["state"][rows], logs.columns["action"][rows]
-    drawn, moved, far = task.render(states, 64), task.step(states, actions), task.distance(states, states[::-1])
+    frames, moved, far = task.render(states, 64), task.step(states, actions), task.distance(states, states[::-1])
     layouts, which = layouts_of(states)
     assert len(layouts) == 15
     for row, number in enumerate(which):
         world, here = TwoRoom(layouts[number]), states[row : row + 1, :2]
-        assert np.array_equal(drawn[row : row + 1], world.render(here, 64))
+        assert np.array_equal(frames[row : row + 1], world.render(here, 64))
         assert np.array_equal(moved[row : row + 1, :2], world.step(here, actions[row : row + 1]))
         assert far[row] == world.distance(here, states[::-1][row : row + 1, :2])[0]
     assert np.array_equal(moved[:, 2:], states[:, 2:])
@@ -69,12 +69,12 @@ def test_a_state_holds_its_layout(layout: Layout) -> None:
 
 
 def test_training_layouts_vary_and_avoid_test_layouts() -> None:
-    drawn = [training_layout(1, number) for number in range(500)]
-    assert {len(layout.doors) for layout in drawn} == {1, 2}
-    assert {layout.wall for layout in drawn} == {"vertical", "horizontal"}
-    assert len(set(drawn)) > 300
-    assert len({layout.doors[0][1] for layout in drawn}) > 30
-    assert min(held_out_distance(layout) for layout in drawn) > APART
+    sampled = [training_layout(1, number) for number in range(500)]
+    assert {len(layout.doors) for layout in sampled} == {1, 2}
+    assert {layout.wall for layout in sampled} == {"vertical", "horizontal"}
+    assert len(set(sampled)) > 300
+    assert len({layout.doors[0][1] for layout in sampled}) > 30
+    assert min(held_out_distance(layout) for layout in sampled) > APART
     assert TESTED["published"] == Layout()
     assert all(held_out_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
 

@@ -1,4 +1,4 @@
-"""Our PushT against the real `stable-worldmodel` 0.1.1: the same states, pictures alike."""
+"""Our PushT against the real `stable-worldmodel` 0.1.1: the same states, similar frames."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def theirs_weak(state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_rollouts_are_theirs_but_for_a_few_that_diverge_at_walls(env: Any, kind: Any) -> None:
+def test_rollouts_agree_except_for_a_few_at_walls(env: Any, kind: Any) -> None:
     paths, actions = play(env, 150, lambda state, rng: theirs_weak(state, rng).astype(kind))
     ours = TASK.rollout(paths[:, 0], actions)
     exact = off(ours[:, -1], paths[:, -1]) < EXACT
@@ -79,7 +79,7 @@ def test_rollouts_are_theirs_but_for_a_few_that_diverge_at_walls(env: Any, kind:
     assert exact[clear].all()
 
 
-def test_step_after_step_is_theirs_where_no_wall_is_touched(env: Any) -> None:
+def test_single_steps_agree_away_from_walls(env: Any) -> None:
     """A state does not hold what pymunk remembers of contacts with walls."""
     paths, actions = play(env, 150, uniform)
     clear = ~touches_walls(paths[..., 2:5]).any(1) & (clearance(paths[:, 0, :2], paths[:, 0, 2:5]) > AGENT_RADIUS)
@@ -88,7 +88,7 @@ def test_step_after_step_is_theirs_where_no_wall_is_touched(env: Any) -> None:
     assert exact.mean() >= 0.93
 
 
-def test_our_pushers_episodes_replay_there(env: Any) -> None:
+def test_episodes_of_the_pusher_replay_in_the_public_environment(env: Any) -> None:
     """From rows of logs, as evaluation sets take them, with the actions logged after them: 25 steps, one by one."""
     logs = make_logs(0, np.arange(100), "parity", kinds=(KINDS.index("pusher"),))
     states, actions = logs.columns["state"], logs.columns["action"]
@@ -108,7 +108,7 @@ def test_our_pushers_episodes_replay_there(env: Any) -> None:
     assert exact.mean() >= 0.98
 
 
-def test_pictures_are_alike(env: Any) -> None:
+def test_frames_are_similar(env: Any) -> None:
     for seed in range(10):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -118,7 +118,7 @@ def test_pictures_are_alike(env: Any) -> None:
         assert (np.abs(theirs - ours).max(-1) > 60).mean() < 0.005
 
 
-def test_success_is_theirs(env: Any) -> None:
+def test_success_agrees(env: Any) -> None:
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

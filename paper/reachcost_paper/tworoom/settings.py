@@ -46,7 +46,7 @@ LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88
 
 def _draw(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
     world = TwoRoom(layout)
-    return world, replace(world.draw_evaluation_set(SET, world.generate_logs(seed=seed), seed), name=name)
+    return world, replace(world.sample_evaluation_set(SET, world.generate_logs(seed=seed), seed), name=name)
 
 
 FOREIGN_SETS = {

@@ -48,7 +48,7 @@ def evaluation_set(part: str) -> EvaluationSet:
     """Starts and goals far apart, half of them on different sides of the wall."""
     task, seed = make_task(TWOROOM), SEEDS[part]
     source = task.generate_logs(SOURCES, FIRST_SOURCE + seed)
-    return replace(task.draw_evaluation_set(RULE, source, seed).spread(EPISODES), name=part)
+    return replace(task.sample_evaluation_set(RULE, source, seed).spread(EPISODES), name=part)
 
 
 @lru_cache

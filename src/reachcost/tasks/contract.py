@@ -175,7 +175,7 @@ class Task(ABC):
         raise self._missing("bottleneck")
 
     def plane(self) -> Plane:
-        """The plane of its states, on which cost maps are drawn and places are clicked."""
+        """The plane of its states, on which costs are shown and places are clicked."""
         raise self._missing("plane")
 
     def handles(self) -> tuple[Handle, ...]:

@@ -100,7 +100,7 @@ def _changes(logs: Logs, states: np.ndarray, steps: int) -> tuple[np.ndarray, np
     return np.linalg.norm(change[:, :2], axis=1), np.abs((change[:, 2] + np.pi) % (2 * np.pi) - np.pi)
 
 
-def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
+def sample_set(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
     """Sample `offset-<25, 50 or 75>-<seed>`, or the tuning set `offset-<...>-tune-<seed>`: one pair per episode.
 
     Start and goal are rows t and t + offset of episodes of the scripted pusher. Their random streams are separate:

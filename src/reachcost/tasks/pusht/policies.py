@@ -23,7 +23,7 @@ GYRATION = 55.0  # about sqrt(moment / mass), in pixels: the weight of a radian 
 STAND_OFF = 12.0  # pixels between agent and T where a push begins
 AROUND = 112.0  # radius of the circle on which the agent moves around the T
 ARRIVED = 8.0  # pixels from the beginning of a push at which it begins
-WALK_SPEED = 0.34  # maximum length of an action on the way to a push
+WALK_SPEED = 0.34  # maximum length of an action before a push
 LOST = 30.0  # pixels off the T at which a push is given up
 CLOSE = (12.0, 0.12)  # pixels and radians within which a target pose counts as reached
 

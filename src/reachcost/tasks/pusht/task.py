@@ -13,7 +13,7 @@ from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task, frames_of_two_sizes, require_finite
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.pusht import physics, renderer
-from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, draw, make_logs, proprio
+from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, make_logs, proprio, sample_set
 from reachcost.tasks.pusht.policies import sample_start
 
 POSITION, ANGLE = 20.0, np.pi / 9  # maximum joint position error of agent and block, in pixels, and maximum angle
@@ -131,7 +131,7 @@ class PushT(Task):
     def evaluation_set(self, name: str) -> EvaluationSet:
         """A set of held-out pairs, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
         if name not in NAMES:
-            return draw(name, self.world)
+            return sample_set(name, self.world)
         budget = BUDGETS[int(name.split("-")[1])]
         return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=self.world, budget=budget)
 

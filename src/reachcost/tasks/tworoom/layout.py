@@ -47,7 +47,7 @@ class Layout:
             if not 0 < getattr(self, name) < np.inf:
                 raise ReachcostError(f"layout: {name} is {getattr(self, name)}: make it positive")
         if CENTRE - self.half - self.radius <= BORDER + self.radius + 1:
-            raise ReachcostError(f"layout: an agent of radius {self.radius} does not fit beside this wall: shrink one")
+            raise ReachcostError(f"layout: an agent of radius {self.radius} does not fit into a room: shrink it")
 
     @property
     def across(self) -> int:

@@ -125,7 +125,7 @@ RULES = {
 }
 
 
-def draw(name: str, logs: Logs, layout: Layout, seed: int = SET_SEED, world: str = "") -> EvaluationSet:
+def sample_set(name: str, logs: Logs, layout: Layout, seed: int = SET_SEED, world: str = "") -> EvaluationSet:
     """Sample the set of that name: start and goal are random rows of the logs, no row twice."""
     if name not in RULES:
         raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")

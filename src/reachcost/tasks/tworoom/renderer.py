@@ -52,7 +52,7 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
     width = min(size, 2 * reach + 1)
     centres = (states + np.float32(0.5)) * np.float32(scale) - np.float32(0.5)
     corner = np.clip(np.rint(centres).astype(np.int64) - reach, 0, size - width)
-    frames = np.repeat(rooms.astype(np.uint8)[..., None], 3, axis=3)[which]  # copying whole pixels is fast
+    frames = np.repeat(rooms.astype(np.uint8)[..., None], 3, axis=3)[which]  # copying entire pixels is fast
     patches = np.lib.stride_tricks.sliding_window_view(rooms, (width, width), axis=(1, 2))
     deviation = np.float32(radius * scale)
     for start in range(0, len(centres), CHUNK):

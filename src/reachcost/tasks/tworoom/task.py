@@ -204,13 +204,13 @@ class TwoRoom(Task):
         """The frozen set of that name, one of `sets`; only the public layout has them."""
         if name not in self.sets:
             known = f"choose one of {', '.join(self.sets)}, or " if self.sets else ""
-            remedy = f"{known}sample one by draw_evaluation_set(name, logs, seed)"
+            remedy = f"{known}sample one by sample_evaluation_set(name, logs, seed)"
             raise ReachcostError(f"{self.world} has no evaluation set {name!r}: {remedy}")
         return read_evaluation_set(policy.FROZEN / f"{name}.json", np.float32, name=name, world=self.world)
 
-    def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
+    def sample_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
         """Sample a set by the rule of that name from logs of this layout."""
-        return policy.draw(name, logs, self.layout, seed, self.world)
+        return policy.sample_set(name, logs, self.layout, seed, self.world)
 
 
 class TwoRoomEnv(EpisodeEnv):
