@@ -129,7 +129,7 @@ def test_a_table_names_the_commands_that_fill_other_panels() -> None:
     assert "Another terminal cost reaches 100 % of the goals instead of 25 %." in shown
     assert "These records contain no audit: reachcost audit" in shown
     assert "These records contain no ranking of candidates" in shown
-    assert "adds episodes and maps with --report" in shown
+    assert "with --report to add episodes and maps" in shown
 
 
 def test_a_world_without_frames_and_plane_has_no_replays() -> None:
@@ -569,7 +569,7 @@ def test_a_head_and_a_comparison_are_reported(
         )
     shown = words(Path("fit.html").read_text())
     assert "The error of the head is" in shown
-    assert "evaluation episodes kept out" in shown
+    assert "excluded evaluation episodes" in shown
     assert "reachcost fit --model own.py:model" in shown
     assert "goal of episode 0" in shown  # maps, for goals of the evaluation set
     rc.write_logs(task.generate_logs(200, seed=7), "unseen.h5")

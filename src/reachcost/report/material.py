@@ -91,7 +91,7 @@ class Material:
     """By name of the file or cost."""
     loops: tuple[Loop, ...] = ()
     ranks: dict[str, np.ndarray] = field(default_factory=dict)
-    """By cost, the percentage of candidates put before the truly best one [E]."""
+    """By cost, the percentage of candidates ranked above the truly best one [E]."""
     unranked: tuple[str, ...] = ()
     """Sentences about rankings that are not shown."""
     tables: tuple[ResultTable, ...] = ()

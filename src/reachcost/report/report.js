@@ -157,7 +157,7 @@
       stop();
       go(step + move);
     });
-    const marks = { start: "start", goal: "goal", agent: "now", end: "end of a failed episode", path: "executed path" };
+    const marks = { start: "start", goal: "goal", agent: "agent", end: "end of a failed episode", path: "executed path" };
     if (scene.plane) draw.key(byId("replay-key"), marks);
     fill();
     draw.always(paint);
