@@ -27,8 +27,6 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-FOREIGN_ERRORS = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
-"""Errors that are caught from foreign code: it is unfinished, or got invalid values."""
 NUMBER_KINDS: dict[str, tuple[type, str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),

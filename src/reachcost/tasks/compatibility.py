@@ -9,7 +9,7 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import FOREIGN_ERRORS, ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.tasks.contract import Task
 
 STEPS = 200  # maximum number of logged steps that are repeated in the task
@@ -85,7 +85,7 @@ def _called(task: Task, name: str, *arrays: np.ndarray) -> Any:
         return getattr(task, name)(*arrays)
     except ReachcostError:
         raise
-    except FOREIGN_ERRORS as error:
+    except Exception as error:  # the task is foreign code
         problem = f"failed on states {' and '.join(map(_some, arrays))} ({type(error).__name__}: {error})"
         continuous = name == "step" and task.discrete_actions is None
         indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
