@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import BOUNDS, RowPlan, Values, row_intervals
+from reachcost.experiments.runs import AuditRun
 from reachcost.results.tables import TableRow
 
 PROTOCOL = ("evaluation", "budget")
 """Settings that references share with the rows that they bound."""
+
+
+def audit_cell(experiment: Experiment, plan: RowPlan) -> Cell:
+    """Return the audit of the planner of the first member of a row."""
+    return experiment.cell(AuditRun(plan.settings(experiment)[0]))
+
+
+def audit_row(experiment: Experiment, plan: RowPlan) -> TableRow:
+    """Return the stages and the verdict of the audit of `audit_cell`."""
+    setting, run = plan.settings(experiment)[0], audit_cell(experiment, plan).read()
+    found = json.loads(run.text("audit.json"))
+    stages = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
+    return TableRow(
+        cost=plan.shown or plan.cost,
+        model=plan.kind,
+        n=found["episodes"],
+        ours={name: stage["value"] for name, stage in stages.items()},
+        interval={name: stage["interval"] for name, stage in stages.items() if stage["interval"]},
+        paper=None,
+        seed=setting.member.seed,
+        setting=plan.setting or f"verdict: {found['verdict']}",
+        extra={"verdict": found["verdict"], "outcomes": {stage["name"]: stage["outcome"] for stage in found["stages"]}},
+    )
 
 
 def metric_row(

@@ -12,8 +12,6 @@ from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import (
     RowPlan,
-    audit_cell,
-    audit_row,
     difference_row,
     mean_intervals,
     ranked,
@@ -34,7 +32,7 @@ from reachcost_paper.pusht import settings
 from reachcost_paper.pusht.figures import contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
-from reachcost_paper.rows import metric_row
+from reachcost_paper.rows import audit_cell, audit_row, metric_row
 
 Rows = list[TableRow]
 NOTES = read_notes("reachcost_paper.pusht")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes, rankings
+from reachcost.experiments.runs import ControlRun, SascRun, outcomes, rankings
 from reachcost.experiments.study import Setting
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
@@ -155,29 +154,6 @@ def difference_row(
         seed=plan.settings(experiment)[0].member.seed if plan.single else None,
         setting=plan.setting,
         extra={"per_run": {"success": [round(float(mean), 4) for mean in gains.mean(1)]}},
-    )
-
-
-def audit_cell(experiment: Experiment, plan: RowPlan) -> Cell:
-    """Return the audit of the planner of the first member of a row."""
-    return experiment.cell(AuditRun(plan.settings(experiment)[0]))
-
-
-def audit_row(experiment: Experiment, plan: RowPlan) -> TableRow:
-    """Return the stages and the verdict of the audit of `audit_cell`."""
-    setting, run = plan.settings(experiment)[0], audit_cell(experiment, plan).read()
-    found = json.loads(run.text("audit.json"))
-    stages = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
-    return TableRow(
-        cost=plan.shown or plan.cost,
-        model=plan.kind,
-        n=found["episodes"],
-        ours={name: stage["value"] for name, stage in stages.items()},
-        interval={name: stage["interval"] for name, stage in stages.items() if stage["interval"]},
-        paper=None,
-        seed=setting.member.seed,
-        setting=plan.setting or f"verdict: {found['verdict']}",
-        extra={"verdict": found["verdict"], "outcomes": {stage["name"]: stage["outcome"] for stage in found["stages"]}},
     )
 
 
