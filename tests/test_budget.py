@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 import reachcost as rc
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.peers.temporal import ReachedPairs
+from reachcost.peers.temporal import reached_pairs
 
 QUICK = rc.peers.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
 
@@ -88,7 +88,7 @@ def test_training_is_deterministic_and_records_the_exclusion(
 
 
 def test_pairs_of_different_episodes_are_never_reached(latents: Latents, pairs: rc.labels.TemporalPairs) -> None:
-    mixed = ReachedPairs(latents, pairs, share=0.3)
+    mixed = reached_pairs(latents, pairs, share=0.3)
     for part in (mixed.train, mixed.validation, mixed.epoch(1)):
         ends = [latents.logs.episode_of(rows.numpy()) for rows in (part.first, part.second)]
         assert np.array_equal(ends[0] != ends[1], part.gap.isinf().numpy())

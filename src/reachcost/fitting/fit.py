@@ -70,7 +70,6 @@ def fit(
         return recipe.build(pairs.latents.shape[1]) if head is None else _trainable_copy(head, recipe, pairs.latents)
 
     trained, curve = train_seeded("head", seed, device, build, lambda built: _train(built, pairs, recipe, progress))
-    _warn_if_constant(trained, pairs)
     trained.record = {
         "recipe": asdict(recipe),
         "seed": seed,
@@ -114,21 +113,6 @@ def evaluate(
     target = (pairs.gap / head.scale).to(device)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return losses(predicted, target).mean().item(), rmse.item()
-
-
-@torch.no_grad()
-def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
-    """Warn of a softplus far below zero: it has no gradient, so the head stays constant."""
-    few = slice(0, 1000)
-    read = row_reader(pairs.latents)
-    predicted = head(read(pairs.validation.first[few]), read(pairs.validation.second[few]))
-    if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
-        warnings.warn(
-            f"the head predicts about {predicted.mean():.2g} for every pair, so it ranks nothing: train it with "
-            "another seed, a smaller scale (Recipe.scale) or a lower learning rate",
-            ReachcostWarning,
-            stacklevel=3,
-        )
 
 
 def _trainable_copy(head: LearnedHead, recipe: Recipe, latents: Tensor) -> LearnedHead:
@@ -191,13 +175,20 @@ def shuffled_error(pairs: Pairs, recipe: Recipe, seed: int = 0) -> dict[str, flo
 
 @torch.no_grad()
 def constant_reference(head: LearnedHead, pairs: Pairs, recipe: Recipe) -> dict[str, Any]:
-    """The best constant for the validation pairs, compared with a head, as JSON values.
+    """The best constant for the validation pairs, compared with a head, as JSON values; warns of a constant head.
 
     `remaining` is the loss of the head divided by that of the constant, with its interval over `episodes`.
     """
     held_out, read = pairs.validation, row_reader(pairs.latents)
     target = held_out.gap / head.scale
     predicted = head.scaled(read(held_out.first), read(held_out.second))
+    if len(predicted) > 1 and predicted.std() < 1e-3 * target.std():  # as a softplus far below zero has no gradient
+        warnings.warn(
+            f"the head predicts about {head.scale * predicted.mean():.2g} for every pair, so it ranks nothing: train "
+            "it with another seed, a smaller scale (Recipe.scale) or a lower learning rate",
+            ReachcostWarning,
+            stacklevel=4,
+        )
     value = best_constant(held_out, recipe, head.scale)
     losses = [recipe.losses(guess, target) for guess in (predicted, torch.full_like(target, value / head.scale))]
     columns = torch.stack(losses, dim=1).double().numpy()

@@ -41,12 +41,6 @@ class Exclusion:
         sets: The evaluation sets.
         episodes: Logged episodes with a start or goal of a set that was sampled from logs. They are found by their
             states, so that other columns, a part of the logs, another file or rounding cannot hide them.
-
-    >>> from reachcost import make_task
-    >>> task = make_task("toponav")
-    >>> exclusion = Exclusion(task.generate_logs(episodes=5), [task.evaluation_set()])
-    >>> exclusion.prove(np.array([0]), np.array([1]))["overlapping_pairs"]
-    0
     """
 
     def __init__(self, logs: Logs, exclude: EvaluationSets) -> None:
@@ -109,22 +103,19 @@ class Exclusion:
 
 
 def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    sets = (exclude,) if isinstance(exclude, EvaluationSet) else () if exclude is None else exclude
-    wrong = (
-        [sets] if not isinstance(sets, list | tuple) else [one for one in sets if not isinstance(one, EvaluationSet)]
-    )
-    if wrong:
-        raise ReachcostError(f"exclude= takes evaluation sets, not {wrong[0]!r:.80}: see task.evaluation_set(name)")
-    if sets and "state" not in logs.columns:
-        raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-    for chosen in sets:
+    given = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
+    for chosen in given:
+        if not isinstance(chosen, EvaluationSet):
+            raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r:.80}: see task.evaluation_set(name)")
+        if "state" not in logs.columns:
+            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
         logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
         if logged != wanted:
             raise ReachcostError(
                 f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
                 "give the set of the task that made the logs"
             )
-    return tuple(sets)
+    return tuple(given)
 
 
 class LoggedStates:

@@ -257,7 +257,7 @@ Objective = _Pushed | _Bootstrapped
 
 def _learn(
     name: str,
-    objective: Callable[..., Objective],
+    kind: Callable[..., Objective],
     settings: dict[str, float],
     recipe: Recipe,
     transitions: Transitions,
@@ -282,7 +282,20 @@ def _learn(
     seed, reporter = transitions.seed, as_progress(progress)
 
     def run(head: LearnedHead) -> Curve:
-        return _train(objective(head, recipe, transitions.stride, **settings), transitions, count, reporter)
+        objective, optimiser = kind(head, recipe, transitions.stride, **settings), Optimiser(head, recipe, count)
+        read, device, curve = row_reader(transitions.latents), device_of(head), list[dict[str, float]]()
+        for epoch in reporter.track(range(1, recipe.epochs + 1), "epoch"):
+            sampled, total = transitions.epoch(epoch - 1, count), 0.0
+            for batch in zip(*(rows.split(recipe.batch_size) for rows in sampled), strict=True):
+                loss = objective.loss(*(read(rows).to(device) for rows in batch))
+                optimiser.step(loss)
+                objective.updated()
+                total += loss.item() * len(batch[0])
+            if not abs(total) < float("inf"):
+                raise ReachcostError(f"the loss became {total} in epoch {epoch}: lower the learning rate")
+            curve.append({"epoch": epoch, "train_loss": total / count, **_validate(objective, transitions)})
+            reporter.note(f"rank correlation with held-out gaps {curve[-1]['validation_rho']:.3f}")
+        return curve
 
     head, curve = train_seeded(name, seed, device, lambda: recipe.build(transitions.latents.shape[1]), run)
     head.record = {
@@ -294,25 +307,6 @@ def _learn(
         "curve": curve,
     }
     return head
-
-
-def _train(objective: Objective, transitions: Transitions, count: int, progress: Progress) -> Curve:
-    recipe, head = objective.recipe, objective.head
-    optimiser = Optimiser(head, recipe, count)
-    read, device, curve = row_reader(transitions.latents), device_of(head), list[dict[str, float]]()
-    for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
-        sampled, total = transitions.epoch(epoch - 1, count), 0.0
-        columns = (rows.split(recipe.batch_size) for rows in sampled)
-        for batch in zip(*columns, strict=True):
-            loss = objective.loss(*(read(rows).to(device) for rows in batch))
-            optimiser.step(loss)
-            objective.updated()
-            total += loss.item() * len(batch[0])
-        if not abs(total) < float("inf"):
-            raise ReachcostError(f"the loss became {total} in epoch {epoch}: lower the learning rate")
-        curve.append({"epoch": epoch, "train_loss": total / count, **_validate(objective, transitions)})
-        progress.note(f"rank correlation with held-out gaps {curve[-1]['validation_rho']:.3f}")
-    return curve
 
 
 @torch.no_grad()

@@ -86,7 +86,7 @@ def fit_budget(
     recipe, progress = recipe or BudgetRecipe(), as_progress(progress)
     latents = encode_logs(model, logs, progress=progress)
     temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
-    reached = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
+    reached = reached_pairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
     longest = recipe.longest or int(logs.lengths.max()) - 1
     size, scale = latents.values.shape[1], longest / recipe.budgets
     progress.step("head")
@@ -97,33 +97,28 @@ def fit_budget(
     return _train("budget-head", build, recipe, reached, lambda sampled: sampled.gap, seed, device, progress)
 
 
-class ReachedPairs(Pairs):
-    """Temporal pairs, some of them with the second row replaced by a row of another episode.
+def reached_pairs(latents: Latents, temporal: Pairs, share: float) -> Pairs:
+    """Temporal pairs; in a share of them a row of another episode replaces the second row, at an infinite gap.
 
-    The gap of a replaced pair is infinite. All rows are those of the temporal pairs, so held-out and excluded episodes
-    stay apart.
+    All rows are those of the temporal pairs, so held-out and excluded episodes stay apart.
     """
+    logs, exclusion, seed = latents.logs, temporal._exclusion, temporal.record["seed"]
 
-    def __init__(self, latents: Latents, temporal: Pairs, share: float) -> None:
-        logs, exclusion, seed = latents.logs, temporal._exclusion, temporal.record["seed"]
+    def mix(pairs: PairSet, purpose: str, *indices: int) -> PairSet:
+        rng = generator(seed, purpose, *indices)
+        exchanged = np.flatnonzero(rng.random(len(pairs)) < share)
+        first, second, gap = (column.numpy().copy() for column in (pairs.first, pairs.second, pairs.gap))
+        other = rng.permutation(second)[exchanged]
+        different = logs.episode_of(first[exchanged]) != logs.episode_of(other)
+        allowed = different & ~exclusion.bans(first[exchanged], other)
+        second[exchanged[allowed]], gap[exchanged[allowed]] = other[allowed], np.inf
+        return PairSet(*map(torch.from_numpy, (first, second, gap)))
 
-        def mix(pairs: PairSet, purpose: str, *indices: int) -> PairSet:
-            rng = generator(seed, purpose, *indices)
-            exchanged = np.flatnonzero(rng.random(len(pairs)) < share)
-            first, second, gap = (column.numpy().copy() for column in (pairs.first, pairs.second, pairs.gap))
-            other = rng.permutation(second)[exchanged]
-            different = logs.episode_of(first[exchanged]) != logs.episode_of(other)
-            allowed = different & ~exclusion.bans(first[exchanged], other)
-            second[exchanged[allowed]], gap[exchanged[allowed]] = other[allowed], np.inf
-            return PairSet(*map(torch.from_numpy, (first, second, gap)))
+    def sample(epoch: int) -> PairSet:
+        return mix(temporal.epoch(epoch), "unrelated-train-pairs", epoch)
 
-        super().__init__(
-            latents,
-            lambda epoch: mix(temporal.epoch(epoch), "unrelated-train-pairs", epoch),
-            mix(temporal.validation, "unrelated-validation-pairs"),
-            exclusion,
-            {**temporal.record, "unrelated": share},
-        )
+    validation = mix(temporal.validation, "unrelated-validation-pairs")
+    return Pairs(latents, sample, validation, exclusion, {**temporal.record, "unrelated": share})
 
 
 @dataclass(frozen=True)
