@@ -194,6 +194,11 @@ def test_the_weights_with_the_best_held_out_prediction_are_kept(
     assert all(torch.equal(kept[name], value) for name, value in state_in(tmp_path / "six")["parts"].items())
 
 
+def test_constants_of_the_state_are_not_probed(logs: Logs, tmp_path: Path) -> None:
+    model = train_world_model(logs, tmp_path, TINY, coordinates=lambda states: np.c_[states, np.ones(len(states))])
+    assert np.isfinite(model.card["training"]["metrics"]["probe_r2"])
+
+
 def test_held_out_episodes_are_never_trained_on(logs: Logs) -> None:
     made = Training(logs, TINY)
     first_held_out = logs.offsets[len(logs) - 4]
