@@ -31,10 +31,7 @@ from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
 SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, heads=2, dim_head=8, mlp=32)
-PARTS = {
-    "compact": lambda: CompactParts(CompactArchitecture()),
-    "public": lambda: PublicParts(SMALL),
-}
+PARTS = {"compact": lambda: CompactParts(CompactArchitecture()), "public": lambda: PublicParts(SMALL)}
 PLANNERS = {
     "paper": rc.CEM(iterations=2),
     "best": rc.CEM(iterations=2, execute="best", keep_elites=4, bounds="logs", correlation=0.5, least_deviation=0.1),

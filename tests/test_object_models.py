@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +17,8 @@ from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.training import train_world_model
 
 WHITE, GREEN, BLUE, RED = (255, 255, 255), (144, 238, 144), (20, 40, 200), (200, 30, 30)
-TINY = replace(
-    TrainingPlan.of_size("objects"),
-    seed=5,
-    steps=4,
-    refinement=4,
-    windows=8,
-    transitions=32,
-    validate_every=2,
-    holdout=0.2,
-    threads=1,
-    projections=16,
-)
+SHORT = {"steps": 4, "refinement": 4, "windows": 8, "transitions": 32, "validate_every": 2, "projections": 16}
+TINY = TrainingPlan(size="objects", seed=5, holdout=0.2, threads=1, refinement_rate=6e-3, **SHORT)
 
 
 def rendered(places: np.ndarray, shift: float = 0.0) -> np.ndarray:

@@ -269,11 +269,11 @@ def test_an_episode_in_their_world_does_not_depend_on_the_others(
 def test_episodes_have_the_budget_of_the_set_or_of_the_task(
     own: int | None, expected: int, lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluate, budgets = stable_worldmodel.World.evaluate, []
+    budgets: list[int] = []
 
-    def watched(world: Any, **options: Any) -> Any:
-        budgets.append(options["eval_budget"])
-        return evaluate(world, **options)
+    def watched(world: Any, eval_budget: int, **_: Any) -> Any:
+        budgets.append(eval_budget)
+        return {"episode_successes": [True]}
 
     monkeypatch.setattr(stable_worldmodel.World, "evaluate", watched)
     evaluate_in_world(TwoRoom(), None, lewm.actions, replace(four_goals(), budget=own).spread(1))

@@ -158,7 +158,7 @@ def _assemble(where: Path, architecture: PublicArchitecture, state: object) -> P
 def _renamed(where: Path, state: object) -> dict[str, Tensor]:
     """The state dict with names of transformers 5, without the mask token, which only pretraining uses."""
     if not isinstance(state, dict):
-        refuse(where, f"it holds a {type(state).__name__}, not a state dict of names and tensors")
+        refuse(where, f"it holds a {type(state).__name__}: save the model's state dict alone")
     weights: dict[str, Tensor] = {}
     for name, tensor in state.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:

@@ -138,12 +138,7 @@ def _close(left: Tensor, right: Tensor) -> bool:
 
 
 def with_actions(
-    model: WorldModel,
-    logs: Logs | ActionBlocks,
-    length: int = 1,
-    *,
-    clamp: bool = True,
-    units: Units = "standardised",
+    model: WorldModel, logs: Logs | ActionBlocks, length: int = 1, *, clamp: bool = True, units: Units = "standardised"
 ) -> ModelWithActions:
     """Return a world model with action blocks, so that planners sample actions that the world can execute.
 
