@@ -103,7 +103,7 @@ class Exclusion:
 
 
 def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    given = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
+    given: Any = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
     for chosen in given:
         if not isinstance(chosen, EvaluationSet):
             raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r:.80}: see task.evaluation_set(name)")
