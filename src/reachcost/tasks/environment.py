@@ -74,10 +74,7 @@ class Actions:
 
 
 class RowByRow:
-    """One environment whose methods take columns [N, ...] and return columns [N, ...].
-
-    `get_state` reads its full state, a vector of numbers [D], and `set_state` sets it.
-    """
+    """One environment whose methods take columns [N, ...] and return columns [N, ...]."""
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class RowByRow:
         found = []
         for state, action in zip(states.copy(), actions, strict=True):
             self._put(state)
-            found.append(self._forward(action, "step from a state"))
+            found.append(self._forward(action))
         after, ended = zip(*found, strict=True)
         return np.stack(after), np.array(ended)
 
@@ -128,11 +125,9 @@ class RowByRow:
         for state in states.copy():
             self._put(state)
             frames.append(np.array(self._try("render", self.env.render)))
-            first, last = ((frame.dtype, frame.shape) for frame in (frames[0], frames[-1]))
-            if first != last or last[0] != np.uint8 or len(last[1]) != 3:
-                self._fail(
-                    f"render returned {last} after {first}", "render uint8 [height, width, 3], always of one size"
-                )
+            first, last = (f"{frame.dtype} {frame.shape}" for frame in (frames[0], frames[-1]))
+            if first != last or frames[-1].dtype != np.uint8 or frames[-1].ndim != 3:
+                self._fail(f"render returned {last} after {first}", "return uint8 [height, width, 3] of one size")
         return (np.stack(frames),)
 
     def check(self) -> tuple[np.ndarray, np.ndarray]:
@@ -158,8 +153,8 @@ class RowByRow:
     def _put(self, state: np.ndarray) -> None:
         self._try("set_state", self._set_state, self.env, state)
 
-    def _forward(self, action: np.ndarray, what: str = "step") -> tuple[np.ndarray, bool]:
-        _, _, terminated, _, _ = self._try(what, self.env.step, self.actions.native(action))
+    def _forward(self, action: np.ndarray) -> tuple[np.ndarray, bool]:
+        _, _, terminated, _, _ = self._try("step", self.env.step, self.actions.native(action))
         return self._read(), bool(terminated)
 
     def _read(self) -> np.ndarray:
@@ -168,7 +163,7 @@ class RowByRow:
         if state.ndim != 1 or not state.size or state.dtype.kind not in "biuf":
             self._fail(f"get_state returned {state.dtype} {state.shape}", "return a vector of numbers [D]")
         if state.size != (self._size or state.size):
-            self._fail(f"get_state returned {state.size} numbers after {self._size}", "return always as many")
+            self._fail(f"get_state returned {state.size} numbers after {self._size}", f"always return {self._size}")
         if not np.isfinite(state).all():
             self._fail(f"its state {state.tolist()} is not finite", "keep it in range")
         self._size = state.size

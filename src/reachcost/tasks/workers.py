@@ -42,7 +42,7 @@ class Workers:
         self._local: Any = None
         self._team: list[_Worker] = []
         self._owner = 0
-        self._finalize: Callable[[], object] = bool
+        self._finalize: Callable[[], object] = lambda: None
 
     def call(self, method: str, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
         """Call a method on all rows, at least one, and return its columns with rows in the same order."""

@@ -32,6 +32,7 @@ FREE, WALL, GOAL, AGENT = np.round(
 ).astype(np.uint8)
 BASE_SEED = 608
 SASC_CANDIDATES, SASC_HORIZON = 256, 12
+ROUTES, REPLACEMENT = 12, 0.12  # number of proposed routes, and share of random actions in all but the first
 
 
 def _cell_of(places: np.ndarray) -> np.ndarray:
@@ -202,17 +203,15 @@ class RouteProposal:
     task: TopoNav
     iterations: int = 5  # planner iterations; each gets new perturbations
     horizon: int = 12  # actions per candidate
-    routes: int = 12  # number of route candidates; the first is not perturbed
-    replacement: float = 0.12  # probability of a random action at each position of a perturbed route
 
     def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
-        """Propose candidates [B, iterations, 1 + routes, horizon] for states [B, 2] and goals [B, 2]."""
+        """Propose candidates [B, iterations, 13, horizon] for states [B, 2] and goals [B, 2]."""
         route = self.task.routes(states, goals, self.horizon).astype(np.uint8)
-        pool = np.full((len(states), self.iterations, 1 + self.routes, self.horizon), STAY, np.uint8)
+        pool = np.full((len(states), self.iterations, 1 + ROUTES, self.horizon), STAY, np.uint8)
         pool[:, :, 1:] = route[:, None, None]
         perturbed = pool[:, :, 2:]
-        # One sample decides both whether an action is replaced (below `replacement`) and by which of the five.
-        samples = streams.uniform16(*perturbed.shape[1:]) / (self.replacement * 65536)
+        # One sample decides both whether an action is replaced (below `REPLACEMENT`) and by which of the five.
+        samples = streams.uniform16(*perturbed.shape[1:]) / (REPLACEMENT * 65536)
         replace = samples < 1
         perturbed[replace] = (samples[replace] * len(MOVES)).astype(np.uint8)
         return pool
