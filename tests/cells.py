@@ -1,7 +1,5 @@
 """A study of numbers whose cells behave as their names say, in a module that other processes import quickly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

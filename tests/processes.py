@@ -1,7 +1,5 @@
 """Work for another process, in a module that it imports quickly."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from multiprocessing.synchronize import Event

@@ -1,7 +1,5 @@
 """Wrong arguments of public functions raise an error of one sentence before any work is done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

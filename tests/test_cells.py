@@ -1,7 +1,5 @@
 """Cells: declared runs, computed by any executor, recorded by one process, to the same bytes."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

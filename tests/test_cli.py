@@ -1,7 +1,5 @@
 """The command line: first commands, and messages of mistakes."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Start and end of the command: Ctrl-C, closed pipes, too little memory, odd names."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """Studies and commands of other packages are found through entry points, as those of the paper are."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Behaviour of commands around their work: early checks of outputs, progress, signals, short representations."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

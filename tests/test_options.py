@@ -1,7 +1,5 @@
 """Tasks and models of users as options of commands: by name, module or file."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables from records: resumable to the same bytes, and refused if a record is damaged or of other settings."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a declared study refuses, and what its runs depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sweeps: a file of lists becomes a study, a plan and a table; a wrong file is refused before anything runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Code outside reachcost that a sweep names: imported after --trust or a yes, else not even by --plan."""
 
-from __future__ import annotations
-
 import os
 import pty
 import sys

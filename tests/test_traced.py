@@ -1,7 +1,5 @@
 """Recorded and replayed rollouts: the same bits, and never those of other weights."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """A cluster of several nodes on this machine, for all tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster of several node processes on this machine, which can be killed; another process starts and ends it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

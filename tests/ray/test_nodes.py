@@ -1,7 +1,5 @@
 """Cells on a cluster of several nodes: the same rows as in one process, also if processes and nodes are killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
