@@ -20,5 +20,5 @@ for seed in 3072 3073 3074; do
 done
 wait $pusht3073
 wait $pusht3074
-test -e "$out/layouts.h5" || reachcost logs generate reachcost.tasks.tworoom:VariedTwoRoom --episodes 16000 --seed 1 --out "$out/layouts.h5"
-reachcost train-model lewm --task reachcost.tasks.tworoom:VariedTwoRoom --logs "$out/layouts.h5" --size wide --threads 1 --out "$out/lewm-layouts-3072"
+test -e "$out/layouts.h5" || reachcost logs generate reachcost_paper.worlds.layouts:VariedTwoRoom --episodes 16000 --seed 1 --out "$out/layouts.h5"
+reachcost train-model lewm --task reachcost_paper.worlds.layouts:VariedTwoRoom --logs "$out/layouts.h5" --size wide --threads 1 --out "$out/lewm-layouts-3072"

@@ -7,8 +7,8 @@ import pytest
 
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
-from reachcost.tasks.tworoom.varied import APART, TESTED
 from reachcost_paper.tworoom import unseen
+from reachcost_paper.worlds.layouts import APART, TESTED
 from tests.small import EPISODES, STUDIES, quicker, small_table
 
 

@@ -14,9 +14,9 @@ from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.varied import TESTED
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_paper.package_data import read_notes, read_paper
+from reachcost_paper.worlds.layouts import TESTED
 
 NOTES = read_notes("reachcost_paper.tworoom")
 PAPER = read_paper("reachcost_paper.tworoom")

@@ -17,9 +17,9 @@ from reachcost.labels.imagined import Imagination
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import SIMULATOR, TableRow
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.varied import APART, HALVES, TESTED, TUNING, held_out_distance, training_layout
 from reachcost_paper.rows import metric_row
 from reachcost_paper.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
+from reachcost_paper.worlds.layouts import APART, HALVES, TESTED, TUNING, held_out_distance, training_layout
 
 METRICS = ("success", "same", "cross")
 

@@ -154,7 +154,7 @@ def is_custom(text: str) -> bool:
 def needs_trust(text: str) -> bool:
     """Whether a text names code outside of reachcost, which can do anything when it is imported.
 
-    >>> needs_trust("tworoom"), needs_trust("reachcost.tasks.tworoom:VariedTwoRoom"), needs_trust("my_world:Maze")
+    >>> needs_trust("tworoom"), needs_trust("reachcost.tasks.tworoom:TwoRoom"), needs_trust("my_world:Maze")
     (False, False, True)
     """
     where, colon, name = text.rpartition(":")

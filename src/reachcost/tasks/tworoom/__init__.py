@@ -2,6 +2,5 @@
 
 from reachcost.tasks.tworoom.layout import Layout
 from reachcost.tasks.tworoom.task import Outcome, TwoRoom
-from reachcost.tasks.tworoom.varied import VariedTwoRoom
 
-__all__ = ["Layout", "Outcome", "TwoRoom", "VariedTwoRoom"]
+__all__ = ["Layout", "Outcome", "TwoRoom"]

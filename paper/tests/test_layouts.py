@@ -17,19 +17,20 @@ from reachcost.data.logs_columns import WORLD_COLUMN
 from reachcost.data.logs_hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.check import check_task
-from reachcost.tasks.tworoom import Layout, TwoRoom, VariedTwoRoom
-from reachcost.tasks.tworoom.varied import (
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.objectives import Refinement, TrainingPlan, lewm_loss
+from reachcost.worldmodels.training import Training, train_world_model
+from reachcost_paper.worlds.layouts import (
     APART,
     TESTED,
     TUNING,
+    VariedTwoRoom,
     held_out_distance,
     layouts_of,
     marks_of,
     training_layout,
 )
-from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.objectives import Refinement, TrainingPlan, lewm_loss
-from reachcost.worldmodels.training import Training, train_world_model
 
 pytestmark = pytest.mark.processor
 
@@ -112,7 +113,7 @@ def test_sigreg_is_computed_per_world() -> None:
 
 @pytest.mark.slow
 def test_a_world_model_of_several_worlds_is_trained_by_the_same_command(logs: Logs, tmp_path: Path) -> None:
-    path, task = tmp_path / "logs.h5", ["--task", "reachcost.tasks.tworoom:VariedTwoRoom"]
+    path, task = tmp_path / "logs.h5", ["--task", "reachcost_paper.worlds.layouts:VariedTwoRoom"]
     write_logs(logs, path)
     options = ["--size", "wide", "--steps", "2", "--refinement", "2", "--worlds", "4", "--threads", "1"]
     assert main(["train-model", "lewm", *task, "--logs", str(path), "--out", str(tmp_path / "m"), *options]) == 0
