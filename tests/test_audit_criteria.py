@@ -50,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("learned", [True, False])
 def test_searches_of_both_sizes_run_without_injected_candidates(grid: Subject, head: PairHead, learned: bool) -> None:
     """The injected route to the goal helped the small search alone."""
-    task, goals = grid.require_place()
+    task, goals = grid.require_simulator()
     cost = HeadCost(head) if learned else LatentMSE()
     offered = RouteProposal(cast(TopoNav, task), iterations=SEARCH.iterations, horizon=SEARCH.horizon)
     injected = _larger_search(replace(grid, cost=cost, proposal=offered))
@@ -163,13 +163,13 @@ def test_places_on_most_paths_are_near() -> None:
 
 
 def test_the_coverage_criterion_is_decided_in_a_discrete_world_without_a_bottleneck(grid: Subject) -> None:
-    assert not grid.require_place()[0].offers("bottleneck")
+    assert not grid.require_simulator()[0].offers("bottleneck")
     assert _coverage(grid).outcome != "unknown"
 
 
 def test_nothing_is_refuted_if_latent_distance_succeeds(grid: Subject) -> None:
     """Goals one step away need no repair, so they say nothing about other goals."""
-    task, goals = grid.require_place()
+    task, goals = grid.require_simulator()
     ends = [task.step(goals.starts, np.full((len(goals), 1), action)) for action in range(5)]
     moved = next(end for end in ends if (end != goals.starts).any())
     subject = replace(grid, evaluation=replace(goals, goals=moved, budget=None))

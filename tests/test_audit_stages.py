@@ -175,7 +175,7 @@ def test_an_example_by_hand() -> None:
 
 def test_rows_belong_to_evaluated_episodes(grid: Subject, head: PairHead) -> None:
     found = {stage.name: stage for stage in audit(replace(grid, cost=HeadCost(head))).stages}
-    episodes = grid.require_place()[1].episodes
+    episodes = grid.require_simulator()[1].episodes
     assert found["representation"].episodes.tolist() == [NO_EPISODE]
     for name in ("goals", "sampling", "ranking", "dynamics", "execution"):
         np.testing.assert_array_equal(found[name].episodes, episodes)
@@ -190,7 +190,7 @@ def test_rows_belong_to_evaluated_episodes(grid: Subject, head: PairHead) -> Non
 
 
 def test_coverage_uses_all_paths_if_no_episode_fails(grid: Subject, head: PairHead) -> None:
-    goals = grid.require_place()[1]
+    goals = grid.require_simulator()[1]
     there = replace(grid, cost=HeadCost(head), evaluation=replace(goals, goals=goals.starts))
     found = STAGES["coverage"](there)
     np.testing.assert_array_equal(found.episodes, goals.episodes)
@@ -232,7 +232,7 @@ class Broken:
 
 @pytest.mark.usefixtures("few_goals")
 def test_predictions_that_are_not_finite_are_an_error(grid: Subject, lewm: JepaWorldModel, logged: Latents) -> None:
-    (task, goals), model = grid.require_place(), grid.model
+    (task, goals), model = grid.require_simulator(), grid.model
     known = Latents(grid.latents.values, grid.latents.logs)
     wild = replace(grid, model=Broken(model), latents=known)
     learned = HeadCost(fit(TemporalPairs(known, 500), QUICK))

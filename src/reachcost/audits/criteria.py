@@ -57,7 +57,7 @@ def check_criteria(subject: Subject) -> list[Criterion]:
     for number, (claim, check) in enumerate(checks.items(), start=1):
         subject.progress.step(f"criterion {number}")
         try:
-            if subject.place is None:
+            if subject.simulator is None:
                 raise Untested("needs a simulator, and a model whose actions it understands")
             found.append(replace(_explained(subject, check(subject)), claim=claim))
         except (Untested, TooFewStates) as missing:
@@ -72,9 +72,9 @@ class Untested(ReachcostError):
 @once
 def shared_candidates(subject: Subject) -> SascAudit | None:
     """The audited cost and latent distance on the same candidates; None without an oracle distance."""
-    if subject.place is None or not subject.place[0].offers("distance"):
+    if not subject.has_distance:
         return None
-    task, evaluation = subject.place
+    task, evaluation = subject.require_simulator()
     costs = {"raw": LatentMSE(), "audited": subject.cost}
     return sasc(task, subject.model, costs, evaluation, planned_pools(subject))
 
@@ -140,7 +140,7 @@ def _shuffled(subject: Subject) -> Criterion:
 
 def _larger_search(subject: Subject) -> Criterion:
     """Compare with the head; for a cost without a head, compare with the oracle planner."""
-    _, evaluation = subject.require_place()
+    _, evaluation = subject.require_simulator()
     few, small = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
     # Injected candidates fit the size of the small search, so both searches run without them.
     alone = subject if subject.proposal is None else replace(subject, evaluation=few, proposal=None)
@@ -164,7 +164,7 @@ def _larger_search(subject: Subject) -> Criterion:
 
 
 def _coverage(subject: Subject) -> Criterion:
-    task, evaluation = subject.require_place()
+    task, evaluation = subject.require_simulator()
     latents, seed = subject.latents, subject.seed
     if not task.offers("distance"):
         raise Untested("needs a task with an oracle distance")

@@ -27,7 +27,7 @@ EXECUTED = 64  # candidates that are executed from each state
 @once
 def audited_runs(subject: Subject) -> ControlRuns | None:
     """The planner with the audited cost; None without a simulator."""
-    return None if subject.place is None else run(subject, {"audited": subject.cost})
+    return None if subject.simulator is None else run(subject, {"audited": subject.cost})
 
 
 @once
@@ -40,16 +40,15 @@ def latent_runs(subject: Subject) -> ControlRuns:
 @once
 def oracle_runs(subject: Subject) -> ControlRuns | None:
     """The planner with true dynamics and true distance; None if the distance is unknown or states are not vectors."""
-    if subject.place is None or not subject.place[0].offers("distance") or (exact := exact_dynamics(subject)) is None:
-        return None
-    return run(subject, {"oracle": OracleGeodesic(exact)}, model=exact)
+    exact = exact_dynamics(subject) if subject.has_distance else None
+    return None if exact is None else run(subject, {"oracle": OracleGeodesic(exact)}, model=exact)
 
 
 def exact_dynamics(subject: Subject) -> ExactDynamics | None:
     """The simulator as a world model; None without one, or if states are not vectors."""
-    if subject.place is None or subject.place[1].starts.ndim != 2:
+    if subject.simulator is None or subject.simulator[1].starts.ndim != 2:
         return None
-    task, evaluation = subject.place
+    task, evaluation = subject.simulator
     # A world model that claims to be exact is not trusted here: it may be broken.
     return ExactDynamics(task, subject.blocks, evaluation.starts)
 
@@ -62,7 +61,7 @@ def run(
     model: WorldModel | None = None,
 ) -> ControlRuns:
     """Run the planner in closed loop with these costs, or with other episodes, another planner or another model."""
-    task, every = subject.require_place()
+    task, every = subject.require_simulator()
     parts = model or subject.model, costs, evaluation or every, planner or subject.planner
     return control(task, *parts, seed=subject.seed, proposal=subject.proposal, progress=subject.progress)
 
@@ -82,7 +81,7 @@ class Executed:
 @once
 def executed(subject: Subject) -> Executed | None:
     """Candidates from every start, and from where failed episodes got stuck; None without a simulator."""
-    if subject.place is None:
+    if subject.simulator is None:
         return None
     stuck = _stuck(subject)
     parts = [from_starts(subject)] + ([] if stuck is None else [_execute(subject, stuck)])
@@ -97,12 +96,12 @@ def executed(subject: Subject) -> Executed | None:
 @once
 def from_starts(subject: Subject) -> Executed:
     """Candidates from every start of the evaluation set; raises an error if a predicted or true end is not finite."""
-    return _execute(subject, subject.require_place()[1])
+    return _execute(subject, subject.require_simulator()[1])
 
 
 def planned_pools(subject: Subject, places: EvaluationSet | None = None, candidates: int | None = None) -> np.ndarray:
     """Random candidates of the planner's number and horizon from every start [E, S, H, A]."""
-    task, evaluation = subject.require_place()
+    task, evaluation = subject.require_simulator()
     planner, horizon = subject.planner, subject.planner.horizon
     if planner.shrink:  # the planner plans no further than the budget
         horizon = min(horizon, -(-budget_of(task, evaluation) // subject.block_length))
@@ -110,7 +109,7 @@ def planned_pools(subject: Subject, places: EvaluationSet | None = None, candida
 
 
 def _execute(subject: Subject, places: EvaluationSet) -> Executed:
-    task, _ = subject.require_place()
+    task, _ = subject.require_simulator()
     pools = planned_pools(subject, places, EXECUTED)
     start, predicted, goal = roll_out(task, subject.model, places, pools)
     ends = execute(task, places, pools if subject.blocks is None else subject.blocks.unroll(pools))
@@ -126,7 +125,7 @@ def _stuck(subject: Subject) -> EvaluationSet | None:
     runs = audited_runs(subject)
     if runs is None or runs.success[0].all():
         return None
-    evaluation = subject.require_place()[1]
+    evaluation = subject.require_simulator()[1]
     last = runs.steps[0] - 1
     last -= last % (subject.planner.executed * subject.block_length)
     stuck = runs.paths[0][np.arange(len(last)), last]

@@ -91,7 +91,7 @@ def audit_planner(
 
 def audit(subject: Subject, criteria: bool = False) -> Audit:
     """Measure every stage of a planner and, if asked, check the paper's falsification criteria."""
-    if subject.place is not None:
+    if subject.simulator is not None:
         from_starts(subject)  # so that predictions that are not finite are not blamed on the cost by closed loops
     stages = []
     for name, measure in STAGES.items():

@@ -109,15 +109,20 @@ class Subject:
         return 1 if self.blocks is None else self.blocks.length
 
     @property
-    def place(self) -> tuple[Task, EvaluationSet] | None:
+    def simulator(self) -> tuple[Task, EvaluationSet] | None:
         """Task and evaluation set, if there is a simulator."""
         return None if self.task is None or self.evaluation is None else (self.task, self.evaluation)
 
-    def require_place(self) -> tuple[Task, EvaluationSet]:
+    @property
+    def has_distance(self) -> bool:
+        """Whether there is a simulator with an oracle distance."""
+        return self.simulator is not None and self.simulator[0].offers("distance")
+
+    def require_simulator(self) -> tuple[Task, EvaluationSet]:
         """Task and evaluation set; raises an error without a simulator."""
-        if self.place is None:
+        if self.simulator is None:
             raise ReachcostError("this part of the audit needs a task: give one, and an evaluation set")
-        return self.place
+        return self.simulator
 
 
 def once(measure: Callable[[Subject], Measured]) -> Callable[[Subject], Measured]:

@@ -58,7 +58,7 @@ def measure(subject: Subject) -> Stage:
 
 def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the episodes that count [N], and whether their oracle path leads through a gap: bool [N]."""
-    (task, _), audited = subject.require_place(), audited_runs(subject)
+    (task, _), audited = subject.require_simulator(), audited_runs(subject)
     failed = np.zeros(len(oracle.episodes), bool) if audited is None else ~audited.success[0]
     counted = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
     paths, steps = oracle.paths[0][counted], oracle.steps[0][counted]

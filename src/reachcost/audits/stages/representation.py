@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Stage:
     r2 = 1 - ((read - known) ** 2).sum(0)[varies] / ((known - known.mean(0)) ** 2).sum(0)[varies]
     worst = float(r2.min())
     stage = apply_rule(rule, worst)
-    if subject.place is None and LOST <= worst < rule.threshold:
+    if subject.simulator is None and LOST <= worst < rule.threshold:
         return replace(stage, outcome="unknown", advice=f"a coordinate is read poorly: {rule.advice}")
     return stage
 

@@ -56,9 +56,9 @@ def goals(subject: Subject) -> Stage:
     A goal that the oracle planner reached counts as within reach at any distance.
     """
     rule = subject.rule(GOALS)
-    if subject.place is None or not subject.place[0].offers("distance"):
+    if not subject.has_distance:
         return unknown(rule, "needs a simulator with an oracle distance")
-    task, evaluation = subject.place
+    task, evaluation = subject.require_simulator()
     speeds = {steps: moves / steps for steps in STEPS if len(moves := _moves(subject, steps))}
     if not speeds:
         return unknown(rule, "needs logs with a column `state`")
@@ -75,7 +75,7 @@ def goals(subject: Subject) -> Stage:
 
 def _moves(subject: Subject, steps: int) -> np.ndarray:
     """Distances covered in this number of steps, in the logs and by the oracle planner [N]."""
-    (task, _), logs = subject.require_place(), subject.latents.logs
+    (task, _), logs = subject.require_simulator(), subject.latents.logs
     ends = []
     if "state" in logs.columns:
         rows = generator(0, "moves").permutation(logs.window_starts(steps + 1))[:MOVES]
@@ -104,7 +104,7 @@ def foresight(subject: Subject) -> Stage:
     exact = exact_dynamics(subject)
     if exact is None:
         return unknown(rule, "needs a simulator, and states that are vectors")
-    _, evaluation = subject.require_place()
+    _, evaluation = subject.require_simulator()
     some = evaluation.spread(min(EPISODES, len(evaluation)))
     runs = run(subject, {"audited": EncodedCost(exact, subject.model, subject.cost)}, some, model=exact)
     return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
