@@ -1,15 +1,25 @@
-"""Rows that several tables of the paper have in common."""
-
-from __future__ import annotations
+"""Rows and runs that several studies of the paper share."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
 
-from reachcost.experiments.cells import Cell
-from reachcost.experiments.experiment import Experiment
+import numpy as np
+
+from reachcost.experiments.cells import Cell, RunSpec
+from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun, SettingRun
 from reachcost.experiments.rows import BOUNDS, RowPlan, Values, row_intervals
-from reachcost.experiments.runs import AuditRun
+from reachcost.experiments.runs import AuditRun, closed_loop, loop_config
+from reachcost.experiments.study import Member, Setting
+from reachcost.experiments.tables import TableRows
+from reachcost.heads.base import LearnedHead
+from reachcost.planning.control import budget_of
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.results.stats import mean_std, paired_bootstrap
 from reachcost.results.tables import TableRow
 
 PROTOCOL = ("evaluation", "budget")
@@ -48,21 +58,13 @@ def metric_row(
     printed: Mapping[str, float] | None,
     setting: str = "",
 ) -> TableRow:
-    """Return a row from the values of each metric [members, episodes]."""
-    return TableRow(
-        cost=cost,
-        model=kind,
-        n=max(value.size for value in values.values()),
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=row_intervals(experiment, values),
-        paper=printed,
-        seed=seed,
-        setting=setting,
-    )
+    """A row from the values of each metric [members, episodes]."""
+    n, ours = max(map(np.size, values.values())), {metric: float(value.mean()) for metric, value in values.items()}
+    return TableRow(cost, kind, n, ours, row_intervals(experiment, values), printed, seed, setting)
 
 
 def per_seed(plan: RowPlan, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[RowPlan]:
-    """Return one row for each member."""
+    """One row for each member."""
     return [
         replace(plan, seeds=(seed,), paper=papers[number] if papers else None, single=True)
         for number, seed in enumerate(seeds)
@@ -70,7 +72,7 @@ def per_seed(plan: RowPlan, seeds: Sequence[int], papers: Sequence[Mapping[str, 
 
 
 def bounds(plans: Sequence[RowPlan]) -> list[RowPlan]:
-    """Return the references of every evaluation set and budget among some rows, on the members of the first row."""
+    """The references of every evaluation set and budget among some rows, on the members of the first row."""
     protocols = {tuple(plan.changes.get(key) for key in PROTOCOL): plan for plan in reversed(plans)}
     return [
         RowPlan(
@@ -84,3 +86,95 @@ def bounds(plans: Sequence[RowPlan]) -> list[RowPlan]:
         for plan in reversed(protocols.values())
         for cost in BOUNDS
     ]
+
+
+@dataclass(frozen=True)
+class ScoredHead(RunSpec):
+    """One head of a recipe, scored on held-out logs as a study defines it."""
+
+    kind: ClassVar[str] = "judged"
+    further: ClassVar[Mapping[str, int]] = {}
+    """Other settings that the rows depend on."""
+    plan: str
+    """The head plan."""
+    member: Member
+    seed: int
+    """Seed of the head."""
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        return [self._head]
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        weights = recording.sha256(self._head, WEIGHTS)
+        return {**recording.inputs(self.member.model), "head_sha256": weights, **self.further}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        return self.score(recording, recording.head(self.member, self.plan, self.seed))
+
+    @abstractmethod
+    def score(self, recording: Experiment, head: LearnedHead) -> Columns:
+        """The rows of a head."""
+
+    @abstractmethod
+    def metrics(self, run: Run) -> tuple[int, dict[str, np.ndarray]]:
+        """Number of scored things of the recorded run, and metrics [things], or [1] for one value of the head."""
+
+    @property
+    def _head(self) -> HeadRun:
+        return HeadRun(self.member, self.plan, self.seed)
+
+
+def recipe_table(compared: Callable[[Experiment], Experiment], runs: Sequence[ScoredHead]) -> TableRows:
+    """A table with a row for every head plan of the study that `compared` returns; runs are ordered by plan."""
+    return TableRows(
+        lambda experiment: experiment.derive(compared).cells(runs),
+        lambda experiment: _recipe_rows(experiment.derive(compared), runs),
+    )
+
+
+def _recipe_rows(experiment: Experiment, runs: Sequence[ScoredHead]) -> list[TableRow]:
+    rows = []
+    for plan, group in groupby(runs, lambda run: run.plan):
+        heads = [*group]
+        found = [head.metrics(experiment.read(head)) for head in heads]
+        values = {metric: np.stack([metrics[metric] for _, metrics in found]) for metric in found[0][1]}
+        means = {metric: value.mean(1) for metric, value in values.items()}
+        ours = {metric: float(value.mean()) for metric, value in values.items()}
+        interval = {
+            metric: paired_bootstrap(value.mean(0)[:, None], resamples=20_000)[:, 0].tolist()
+            for metric, value in values.items()
+            if value.shape[1] > 1
+        }
+        per_run = {metric: [round(float(mean), 4) for mean in of_head] for metric, of_head in means.items()}
+        extra = {"per_run": per_run, "std": {name: round(mean_std(mean)[1], 4) for name, mean in means.items()}}
+        rows.append(TableRow(plan, heads[0].member.model, found[0][0], ours, interval, None, extra=extra))
+    return rows
+
+
+@dataclass(frozen=True)
+class EpisodeRun(SettingRun):
+    """One episode of an evaluation set, run again; rows are the visited states, with a column per coordinate."""
+
+    kind: ClassVar[str] = "episodes"
+    episode: int
+
+    def name(self, recording: Experiment) -> str:
+        return f"{super().name(recording)}-episode{self.episode}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        return {**loop_config(recording, self.setting), "episode": self.episode}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        goals = recording.evaluation(self.setting.evaluation)
+        runs = closed_loop(recording, self.setting, goals.subset(np.flatnonzero(goals.episodes == self.episode)))
+        path = runs.paths[0, 0].reshape(runs.paths.shape[2], -1)
+        return {"step": np.arange(len(path)), **{f"state_{i}": path[:, i] for i in range(path.shape[1])}}
+
+
+def visited(experiment: Experiment, setting: Setting, episode: int) -> np.ndarray:
+    """The states of an episode, from its recorded rows [steps + 1, coordinates]."""
+    task, goals = experiment.place(setting.evaluation)
+    columns = tuple(f"state_{i}" for i in range(int(np.prod(goals.starts.shape[1:]))))
+    keys = {"step": range(budget_of(task, goals, setting.budget) + 1)}
+    read = require_rows(experiment.read(EpisodeRun(setting, episode)), keys, columns)
+    return np.stack([read[name] for name in columns], axis=1)

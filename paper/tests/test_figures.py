@@ -17,11 +17,10 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments import registry
 from reachcost.experiments.registry import all_tables, draw, results_of
 from reachcost.results.records import is_recorded
-from reachcost_paper.charts import Bar, draw_bars
+from reachcost_paper.charts import LOOKS, Bar, draw_bars
 from reachcost_paper.episode_figures import HOLD, STEP, Panel, draw_replay
 from reachcost_paper.figures import PANELS
 from reachcost_paper.panels import PanelPlan, Records, draw_panels, write_figure
-from reachcost_paper.styles import LOOKS
 
 ROOT = Path(__file__).parents[2]
 RESULTS, NAMES = ROOT / "results", [*PANELS]

@@ -14,11 +14,10 @@ from reachcost.experiments.study import Setting
 from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
 from reachcost.tasks.pusht.task import PushT, angle_error
-from reachcost_paper.charts import Wanted, bar_of, bar_panel, draw_bars
-from reachcost_paper.episode import EpisodeRun, visited
+from reachcost_paper.charts import BLUE, Wanted, bar_of, bar_panel, draw_bars
 from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.pusht.settings import FULL, MEMBER, READINGS, SEEDS, sets
-from reachcost_paper.styles import BLUE
+from reachcost_paper.rows import EpisodeRun, visited
 
 COSTS, RANKED = ("raw", "hybrid", "shuffled-hybrid"), ("raw", "task-state", "hybrid", "shuffled-hybrid")
 FAR = (50, 75)

@@ -4,10 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reachcost.tasks.toponav.task import SIZE, TopoNav
-from reachcost_paper.charts import bar_panel
+from reachcost_paper.charts import BLOCKED, OPEN, bar_panel, draw_route, draw_walls
 from reachcost_paper.episode_figures import GOAL, START, draw_mark
 from reachcost_paper.panels import PanelPlan, Records
-from reachcost_paper.styles import BLOCKED, OPEN, draw_route, draw_walls
 
 COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
 

@@ -21,7 +21,7 @@ from reachcost.results.records import Columns, Run
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import BASE_SEED, SASC_CANDIDATES, SASC_HORIZON, TopoNav, sasc_pool, sasc_seed
-from reachcost_paper.recipes import ScoredHead, recipe_table
+from reachcost_paper.rows import ScoredHead, recipe_table
 
 SEEDS = (3072, 3073, 3074)
 KIND = "toponav-exact"

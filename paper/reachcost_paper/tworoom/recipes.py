@@ -19,7 +19,7 @@ from reachcost.heads.base import LearnedHead
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.results.records import Columns, Run, require_rows
-from reachcost_paper.recipes import ScoredHead, recipe_table
+from reachcost_paper.rows import ScoredHead, recipe_table
 from reachcost_paper.tworoom.settings import LEWM, OUR_HEAD, PAPER_HEAD
 
 MEMBER = LEWM[0]

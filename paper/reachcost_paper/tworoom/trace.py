@@ -17,7 +17,7 @@ from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import TableRows
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
-from reachcost_paper.episode import EpisodeRun, visited
+from reachcost_paper.rows import EpisodeRun, visited
 from reachcost_paper.tworoom.settings import LEWM
 
 SETTINGS = tuple(Setting(LEWM[0], cost) for cost in ("raw", "trm-paper"))

@@ -6,9 +6,8 @@ from functools import partial
 from matplotlib.axes import Axes
 
 from reachcost.results.figures import Dot, draw_metric
-from reachcost_paper.charts import Wanted, bar_panel, draw_share, log_axes
+from reachcost_paper.charts import LOOKS, Wanted, bar_panel, draw_share, log_axes
 from reachcost_paper.panels import PanelPlan, Records
-from reachcost_paper.styles import LOOKS
 from reachcost_paper.tworoom.figures.diagrams import draw_method
 from reachcost_paper.tworoom.figures.maps import draw_trace
 from reachcost_paper.tworoom.settings import LEWM, SEEDS, SET

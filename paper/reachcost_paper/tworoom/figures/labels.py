@@ -4,9 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Arc
 
-from reachcost_paper.charts import bar_of, draw_bars, tidy
+from reachcost_paper.charts import BLUE, LOOKS, PAPER, SKY, VERMILLION, Look, bar_of, draw_bars, tidy
 from reachcost_paper.panels import PanelPlan, Records
-from reachcost_paper.styles import BLUE, LOOKS, PAPER, SKY, VERMILLION, Look
 from reachcost_paper.tworoom.labels import GAPS, SAMPLED
 from reachcost_paper.tworoom.settings import ABLATION, LEWM
 

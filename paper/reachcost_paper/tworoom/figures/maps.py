@@ -7,10 +7,9 @@ from matplotlib.patches import Circle
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 from reachcost.tasks.tworoom.renderer import BORDER_LINE
-from reachcost_paper.charts import tidy
+from reachcost_paper.charts import BLOCKED, LOOKS, OPEN, draw_route, draw_walls, tidy
 from reachcost_paper.episode_figures import END, GOAL, START, draw_mark
 from reachcost_paper.panels import PanelPlan, Records
-from reachcost_paper.styles import BLOCKED, LOOKS, OPEN, draw_route, draw_walls
 from reachcost_paper.tworoom.trace import COMPONENTS, SETTINGS
 from reachcost_paper.tworoom.trace import GOAL as GOAL_ROW
 
