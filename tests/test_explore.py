@@ -110,9 +110,9 @@ def test_candidates_are_shown_at_their_true_ends(rooms: Engine, world: rc.tasks.
     assert ends.shape == (answer["plans"], 3, 20, 2)
     for place, cost in zip(ends[:, 1, :4].reshape(-1, 2), costs[:, 1, :4].ravel(), strict=True):
         assert cost == pytest.approx(world.distance(place[None], np.array([ROOMS.goal]))[0], abs=0.05)
-    elites, ways = array(answer["elites"]), places(rooms, answer["ways"])
-    np.testing.assert_array_equal(ways[0, 0, :, -1], ends[0, 0, elites[0, 0]])
-    np.testing.assert_allclose(ways[0, 0, :, 0], [ROOMS.start] * 2, atol=0.01)
+    elites, routes = array(answer["elites"]), places(rooms, answer["routes"])
+    np.testing.assert_array_equal(routes[0, 0, :, -1], ends[0, 0, elites[0, 0]])
+    np.testing.assert_allclose(routes[0, 0, :, 0], [ROOMS.start] * 2, atol=0.01)
     chosen, path = places(rooms, answer["chosen"]), places(rooms, answer["path"])
     np.testing.assert_array_equal(chosen[0, -1, : answer["executed"] + 1], path[: answer["executed"] + 1])
 
@@ -279,11 +279,11 @@ class Slow(Engine):
         self.begun: list[int] = []
         self.ended: list[int] = []
 
-    def plan(self, asked: PlanRequest, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
-        self.begun.append(asked.seed)
-        while asked.seed < 2 and wanted():
+    def plan(self, request: PlanRequest, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+        self.begun.append(request.seed)
+        while request.seed < 2 and wanted():
             time.sleep(0.01)
-        self.ended.append(asked.seed)
+        self.ended.append(request.seed)
         if not wanted():
             raise Cancelled
         return {}

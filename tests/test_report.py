@@ -86,14 +86,19 @@ def test_headings_are_nested_and_tables_have_header_cells(scene: Scene) -> None:
 
 
 def test_episodes_that_only_the_second_cost_solves_come_first(scene: Scene) -> None:
-    assert [[way.reached for way in episode.ways] for episode in scene.episodes] == 3 * [[False, True]] + [[True] * 2]
+    assert [[replay.reached for replay in episode.replays] for episode in scene.episodes] == 3 * [[False, True]] + [
+        [True] * 2
+    ]
     assert {episode.group for episode in scene.episodes} == {"same room", "cross wall"}
     assert scene.costs == ("raw", "head", "oracle")
     assert scene.units["raw"] == "mean squared latent difference"
     assert (scene.units["oracle"], scene.distance_unit) == ("px of true distance", "px")
     for episode in scene.episodes:
         assert episode.fields.keys() == {"raw", "head", "oracle"}
-        assert all(len(way.places) == 7 and way.frames is not None and way.frames.count == 7 for way in episode.ways)
+        assert all(
+            len(replay.places) == 7 and replay.frames is not None and replay.frames.count == 7
+            for replay in episode.replays
+        )
 
 
 # What cannot be drawn
@@ -127,7 +132,7 @@ def test_an_audit_from_logs_explains_missing_panels() -> None:
 def test_a_table_names_the_commands_that_fill_other_panels() -> None:
     shown = words(rc.Report(made_table()).html())
     assert "Another terminal cost reaches 100 % of the goals instead of 25 %." in shown
-    assert "These records contain no audit: reachcost audit" in shown
+    assert "These records contain no audit: run reachcost audit" in shown
     assert "These records contain no ranking of candidates" in shown
     assert "with --report to add episodes and maps" in shown
 
@@ -363,7 +368,7 @@ def _audit(path: Path, **changes: Any) -> Path:
 
 
 def _scene(path: Path, episode: dict[str, Any]) -> Path:
-    return _write(path / "scene.json", {"format": "reachcost-scene/1", "world": "w", "episodes": [episode]})
+    return _write(path / "scene.json", {"format": "reachcost-scene/2", "world": "w", "episodes": [episode]})
 
 
 def _run(path: Path) -> Path:
@@ -428,20 +433,20 @@ def test_other_files_are_refused(name: str, tmp_path: Path) -> None:
     assert len(str(refused.value)) < 500
 
 
-ONE, WAY = ("episodes", 1), ("episodes", 1, "ways", 1)
+ONE, REPLAY = ("episodes", 1), ("episodes", 1, "replays", 1)
 TWICE = "the value of this entry is added to its list again"
 INCONSISTENT: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
-    "fewer places than steps": ((*WAY, "places", -1), None, "6 places for 6 steps"),
-    "more frames than states": ((*WAY, "frames", "count"), 9, "9 frames for 6 steps"),
-    "more frames than the picture has": ((*WAY, "frames"), {"count": 4, "columns": 4}, "differ in size"),
-    "frames of half a pixel": ((*WAY, "frames", "columns"), 5, "picture of 7 frames"),
-    "a picture of nothing": ((*WAY, "frames", "image"), "data:image/png;base64,AAAA", "picture of 7 frames"),
-    "no path": ((*WAY, "places"), [], "does not show what episode"),
+    "fewer places than steps": ((*REPLAY, "places", -1), None, "6 places for 6 steps"),
+    "more frames than states": ((*REPLAY, "frames", "count"), 9, "9 frames for 6 steps"),
+    "more frames than the picture has": ((*REPLAY, "frames"), {"count": 4, "columns": 4}, "differ in size"),
+    "frames of half a pixel": ((*REPLAY, "frames", "columns"), 5, "picture of 7 frames"),
+    "a picture of nothing": ((*REPLAY, "frames", "image"), "data:image/png;base64,AAAA", "picture of 7 frames"),
+    "no path": ((*REPLAY, "places"), [], "does not show what episode"),
     "no map": (("plane",), None, "places without a map"),
     "a map of no width": (("plane", "low"), [224.0, 0.0], "cannot be shown"),
     "a cost that is missing": (("costs", 1), None, "'head' is not among"),
     "a cost twice": (("costs", 0), TWICE, "cost 'raw' is there twice"),
-    "a path less": (WAY, None, "does not show what episode"),
+    "a path less": (REPLAY, None, "does not show what episode"),
     "a map less": ((*ONE, "fields", "raw"), None, "does not show what episode"),
     "a map of other places": ((*ONE, "fields", "raw", "rows"), 3, "places is damaged"),
     "costs in reverse": ((*ONE, "fields", "raw", "low"), 1e9, "from 1000000000.0 to"),
@@ -477,11 +482,11 @@ def test_inconsistent_scenes_are_refused(name: str, scene: Scene, tmp_path: Path
 @pytest.mark.parametrize("far", [np.nan, np.inf])
 def test_scenes_require_finite_numbers(far: float, scene: Scene) -> None:
     episode = scene.episodes[0]
-    path = episode.ways[0]
+    path = episode.replays[0]
     for changed in (
         replace(episode, goal=(0.0, far)),
-        replace(episode, ways=(replace(path, distance=far), *episode.ways[1:])),
-        replace(episode, ways=(replace(path, places=(*path.places[1:], (far, 0.0))), *episode.ways[1:])),
+        replace(episode, replays=(replace(path, distance=far), *episode.replays[1:])),
+        replace(episode, replays=(replace(path, places=(*path.places[1:], (far, 0.0))), *episode.replays[1:])),
     ):
         with pytest.raises(ReachcostError, match="finite"):
             replace(scene, episodes=(changed, *scene.episodes[1:]))
@@ -526,12 +531,12 @@ def test_a_reproduction_replays_recorded_episodes(
     assert "each cost; 6 episodes." in words(page.read_text())
     (scene,) = found
     assert scene.world == "toponav"
-    assert [way.cost for way in scene.episodes[0].ways] == ["raw", "trm"]
+    assert [replay.cost for replay in scene.episodes[0].replays] == ["raw", "trm"]
     for number, cost in enumerate(("raw", "trm")):
         rows = read_run(tmp_path / "runs" / "toponav" / "control" / f"exact-3072-detour-{cost}").table().to_pylist()
         ended = {row["episode"]: (row["success"], row["steps"], row["category"]) for row in rows}
-        ways = {episode.number: episode.ways[number] for episode in scene.episodes}
-        assert ended == {episode: (way.reached, way.steps, way.outcome) for episode, way in ways.items()}
+        replays = {episode.number: episode.replays[number] for episode in scene.episodes}
+        assert ended == {episode: (replay.reached, replay.steps, replay.outcome) for episode, replay in replays.items()}
 
 
 @pytest.fixture
@@ -551,7 +556,7 @@ def test_an_audit_writes_its_scene_and_report(own: list[str], capsys: pytest.Cap
     page = Path("raw.html").read_text()
     assert "each cost; 3 episodes." in words(page)
     scene = read_scene(Path("raw.scene.json"))
-    assert [way.cost for way in scene.episodes[0].ways] == ["raw", "oracle"]
+    assert [replay.cost for replay in scene.episodes[0].replays] == ["raw", "oracle"]
     assert main(["report", "raw.json", "-o", "again.html"]) == 0
     assert words(Path("again.html").read_text()).partition("Watch")[0] == words(page).partition("Watch")[0]
     assert main(["audit", *own, "--report", "."]) == 1
@@ -584,8 +589,10 @@ def test_a_head_and_a_comparison_are_reported(
 
 
 def test_hostile_names_are_text(scene: Scene, tmp_path: Path) -> None:
-    way = replace(scene.episodes[0].ways[0], cost=HOSTILE, outcome=HOSTILE)
-    episode = replace(scene.episodes[0], group=HOSTILE, ways=(way,), fields={HOSTILE: scene.episodes[0].fields["raw"]})
+    way = replace(scene.episodes[0].replays[0], cost=HOSTILE, outcome=HOSTILE)
+    episode = replace(
+        scene.episodes[0], group=HOSTILE, replays=(way,), fields={HOSTILE: scene.episodes[0].fields["raw"]}
+    )
     odd = replace(
         scene, world=HOSTILE, costs=(HOSTILE,), units={HOSTILE: HOSTILE}, episodes=(episode,), without={"x": HOSTILE}
     )

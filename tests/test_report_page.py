@@ -45,8 +45,8 @@ def address(
     return report.save(tmp_path_factory.mktemp("report") / "report.html").as_uri()
 
 
-def said(page: Page) -> str:
-    return page.locator("#replay-said").inner_text()
+def status_of(page: Page) -> str:
+    return page.locator("#replay-status").inner_text()
 
 
 def is_painted(page: Page, canvas: str) -> bool:
@@ -81,30 +81,30 @@ def test_maps_do_not_overlap_on_a_phone(
     report = rc.Report(replace(runs, success=runs.success & False, category=ended), task=world, model=lewm)
     with opened(browser, report.save(tmp_path / "report.html").as_uri(), phone=True) as page:
         require_no_sideways_scroll(page)
-        beyond = """way => { const right = way.getBoundingClientRect().right + 1;
-        return [...way.querySelectorAll("*")].filter(part => part.getBoundingClientRect().right > right).length; }"""
-        assert [way.evaluate(beyond) for way in page.locator(".way").all()] == [0, 0, 0]
+        beyond = """replay => { const right = replay.getBoundingClientRect().right + 1;
+        return [...replay.querySelectorAll("*")].filter(part => part.getBoundingClientRect().right > right).length; }"""
+        assert [shown.evaluate(beyond) for shown in page.locator(".replay").all()] == [0, 0, 0]
 
 
 def test_replays_step_by_click_and_keyboard(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
-        assert said(page).startswith("Step 6 of 6 in episode ")
+        assert status_of(page).startswith("Step 6 of 6 in episode ")
         assert re.fullmatch(
             r"not reached after 6 steps, true distance left [\d.]+ px", page.locator(".progress").first.inner_text()
         )
         page.locator("#replay-back").click()
-        assert said(page).startswith("Step 5 of 6")
+        assert status_of(page).startswith("Step 5 of 6")
         assert page.locator(".progress").first.inner_text() == "step 5 of 6"
         page.keyboard.press("ArrowLeft")  # the button has the focus
-        assert said(page).startswith("Step 4 of 6")
+        assert status_of(page).startswith("Step 4 of 6")
         page.locator("#replay-step").focus()
         page.keyboard.press("ArrowRight")
-        assert said(page).startswith("Step 5 of 6")
+        assert status_of(page).startswith("Step 5 of 6")
         page.keyboard.press("Home")
-        assert said(page).startswith("Step 0 of 6")
+        assert status_of(page).startswith("Step 0 of 6")
         page.locator("#replay-play").click()
         assert page.locator("#replay-play").inner_text() == "Pause"
-        expect(page.locator("#replay-said")).to_have_text(re.compile("^Step 6 of 6"))
+        expect(page.locator("#replay-status")).to_have_text(re.compile("^Step 6 of 6"))
         assert page.locator("#replay-play").inner_text() == "Play"
 
 
@@ -117,11 +117,11 @@ def test_episodes_are_filtered_by_outcome_and_kind(browser: Browser, address: st
         page.select_option("#replay-outcome", "")
         page.select_option("#replay-group", "cross wall")
         assert 0 < options.count() < 4
-        assert said(page).endswith("cross wall.")
+        assert status_of(page).endswith("cross wall.")
         page.select_option("#replay-outcome", "success")
         page.select_option("#replay-group", "same room")
         assert options.count() == 0
-        assert said(page) == "No episode matches: choose another filter."
+        assert status_of(page) == "No episode matches: choose another filter."
 
 
 def test_maps_follow_the_chosen_goal(browser: Browser, address: str) -> None:
@@ -153,7 +153,7 @@ def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path)
         expect(page.locator(".goal-frame canvas")).to_have_attribute("width", "24")
         assert page.locator("canvas.map").count() == 0
         page.locator("#replay-back").click()
-        assert said(page).startswith("Step 5 of 6")
+        assert status_of(page).startswith("Step 5 of 6")
         assert page.locator("img.frame").count() == 39
         screenshot(page, "report-frames-alone")
 
@@ -168,7 +168,7 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.task
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         assert page.title() == shown
         assert page.locator("img[src='x']").count() == 0
-        assert shown in page.locator(".way code").last.inner_text()
+        assert shown in page.locator(".replay code").last.inner_text()
         assert shown in page.locator(".badge.ended").first.inner_text()
         assert shown in page.locator("#replay-episode option").first.inner_text()
         assert page.locator("details summary").first.inner_text() == shown
@@ -183,6 +183,6 @@ def test_odd_names_and_huge_values_of_costs_are_drawn(
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
     report = rc.Report(runs, task=world, model=lewm, costs=costs)
     with opened(browser, report.save(tmp_path / "odd.html").as_uri()) as page:
-        assert page.locator(".way code").all_inner_texts() == [*names]
+        assert page.locator(".replay code").all_inner_texts() == [*names]
         assert page.locator("#fields canvas").count() > 0
-        assert said(page).startswith("Step 6 of 6")
+        assert status_of(page).startswith("Step 6 of 6")

@@ -202,7 +202,7 @@ def _rounds(
 ) -> dict[str, Any]:
     """Every iteration of P plans of I iterations with S candidates of T actions, executed by the simulator.
 
-    Candidates have `ends` [P, I, S, 2] and `costs` [P, I, S], the `elites` [P, I, K] among them have paths, `ways`
+    Candidates have `ends` [P, I, S, 2] and `costs` [P, I, S], the `elites` [P, I, K] among them have paths, `routes`
     [P, I, K, T + 1, 2], and `chosen` [P, I, T + 1, 2] is the path of the plan. `executed` counts actions of a plan.
     """
     executed = planner.executed * (1 if blocks is None else blocks.length)
@@ -225,7 +225,7 @@ def _rounds(
         "ends": _packed_places(plane, ends.reshape(plans, iterations, *ends.shape[1:])),
         "costs": _packed_costs(costs.reshape(plans, iterations, -1)),
         "elites": _packed(elites.reshape(plans, iterations, -1).astype(np.uint16)),
-        "ways": _packed_places(plane, best.reshape(plans, iterations, *best.shape[1:])),
+        "routes": _packed_places(plane, best.reshape(plans, iterations, *best.shape[1:])),
         "chosen": _packed_places(plane, places[:, -1].reshape(plans, iterations, -1, 2)),
     }
 

@@ -108,7 +108,7 @@
     const path = unpackedPlaces(answer.path);
     answer.path = path.places(0, path.shape[0]);
     if (answer.plans) {
-      for (const name of ["ends", "ways", "chosen"]) answer[name] = unpackedPlaces(answer[name]);
+      for (const name of ["ends", "routes", "chosen"]) answer[name] = unpackedPlaces(answer[name]);
       for (const name of ["costs", "elites"]) answer[name] = unpacked(answer[name]);
       answer.iterations = answer.costs.shape[1];
     }
@@ -181,10 +181,10 @@
   }
 
   function paintRound(view, { answer }, at) {
-    const [, , candidates] = answer.costs.shape, [, , kept, steps] = answer.ways.shape;
+    const [, , candidates] = answer.costs.shape, [, , kept, steps] = answer.routes.shape;
     const ends = answer.ends.places(at * candidates, candidates), costs = [...answer.costs.values.subarray(at * candidates, (at + 1) * candidates)];
     const elites = [...answer.elites.values.subarray(at * kept, (at + 1) * kept)];
-    if (find("ways").checked) for (let k = 0; k < kept; k++) thread(view, answer.ways.places((at * kept + k) * steps, steps));
+    if (find("routes").checked) for (let k = 0; k < kept; k++) thread(view, answer.routes.places((at * kept + k) * steps, steps));
     if (find("pool").checked) {
       draw.pool(view, ends, costs, draw.range(costs), 2.8, heat);
       rings(view, elites.map(k => ends[k]));
@@ -349,7 +349,7 @@
     slider.addEventListener("change", plan);
   }
   for (const name of ["model", "candidates", "iterations", "seed"]) find(name).addEventListener("change", plan);
-  for (const name of ["pool", "ways"]) find(name).addEventListener("change", paint);
+  for (const name of ["pool", "routes"]) find(name).addEventListener("change", paint);
   find("request").addEventListener("submit", event => { event.preventDefault(); plan(); });
   find("random").addEventListener("click", randomPlaces);
   find("reset")?.addEventListener("click", () => { for (const handle of scene.handles) move(handle.name, handle.value); plan(); });

@@ -37,7 +37,7 @@ NEIGHBOUR_SIDE = 96
 
 @dataclass(frozen=True)
 class SceneParts:
-    """What a scene is drawn from. Every part is optional."""
+    """Parts that a scene is made of. Every part is optional."""
 
     task: Task | None = None
     model: WorldModel | None = None
@@ -138,7 +138,7 @@ def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
         raise ReachcostError("no episode was run here: run some with reachcost audit --task")
     groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
     shown = [_episode(task, runs, int(row), str(groups[row])) for row in choose_episodes(runs, groups)]
-    if not any(path.places or path.frames for one in shown for path in one.ways):
+    if not any(path.places or path.frames for one in shown for path in one.replays):
         raise ReachcostError(f"the task {task.name!r} offers no plane and no frames: implement `plane` or `render`")
     return replace(scene, episodes=tuple(shown), of=len(runs.episodes), plane=_map_of(task))
 
@@ -151,7 +151,7 @@ def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
         group=group,
         goal=_places(task, goal)[0] if task.offers("plane") else None,
         goal_frame=None if frame is None else Strip.of(frame),
-        ways=tuple(_replay(task, runs, cost, row) for cost in range(len(runs.costs))),
+        replays=tuple(_replay(task, runs, cost, row) for cost in range(len(runs.costs))),
     )
 
 
@@ -231,7 +231,7 @@ def _goals(scene: Scene, parts: SceneParts) -> tuple[list[int], np.ndarray]:
         numbers = [one.number for one in scene.episodes]
         return numbers, parts.runs.goals[[rows[number] for number in numbers]]
     if parts.evaluation is None:
-        raise ReachcostError("maps are drawn for goals: give an evaluation set")
+        raise ReachcostError("maps need goals: give an evaluation set")
     some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))
     return some.episodes.tolist(), some.goals
 

@@ -120,7 +120,7 @@ class Material:
         """The scene with the most costs side by side, then with the most episodes."""
 
         def size(scene: Scene) -> tuple[int, int, int]:
-            costs = max((len(episode.ways) for episode in scene.episodes), default=0)
+            costs = max((len(episode.replays) for episode in scene.episodes), default=0)
             return costs, len(scene.episodes), len(scene.neighbourhoods)
 
         return max(self.scenes, key=size, default=None)

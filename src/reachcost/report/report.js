@@ -59,10 +59,10 @@
   function replay() {
     const player = byId("player"), choice = byId("replay-episode"), slider = byId("replay-step"), play = byId("replay-play");
     const filters = { outcome: byId("replay-outcome"), group: byId("replay-group") };
-    const stages = [...player.querySelectorAll(".way")];
+    const stages = [...player.querySelectorAll(".replay")];
     let episode, step = 0, timer = 0;
 
-    const last = () => Math.max(...episode.ways.map(way => way.steps));
+    const last = () => Math.max(...episode.replays.map(replay => replay.steps));
 
     // The path after this number of steps; a shorter path waits at its end.
     function paintReplay(stage, replay) {
@@ -96,12 +96,12 @@
 
     function paint() {
       if (slider.disabled) return; // no episode is chosen
-      for (const stage of stages) paintReplay(stage, episode.ways.find(way => way.cost === stage.dataset.cost));
+      for (const stage of stages) paintReplay(stage, episode.replays.find(replay => replay.cost === stage.dataset.cost));
       for (const canvas of player.querySelectorAll(".goal-frame .seen")) if (episode.goal_frame) frame(canvas, episode.goal_frame, 0, paint);
       slider.max = last();
       slider.value = step;
       slider.setAttribute("aria-valuetext", `step ${step} of ${last()}`);
-      if (!timer) byId("replay-said").textContent = `Step ${step} of ${last()} in episode ${episode.number}${episode.group ? `, ${episode.group}` : ""}.`;
+      if (!timer) byId("replay-status").textContent = `Step ${step} of ${last()} in episode ${episode.number}${episode.group ? `, ${episode.group}` : ""}.`;
     }
 
     function go(to) {
@@ -132,16 +132,16 @@
     }
 
     function fill() {
-      const first = one => one.ways[0].outcome;
-      const fits = one => one.ways.length && (!filters.outcome?.value || first(one) === filters.outcome.value) && (!filters.group?.value || one.group === filters.group.value);
+      const first = one => one.replays[0].outcome;
+      const fits = one => one.replays.length && (!filters.outcome?.value || first(one) === filters.outcome.value) && (!filters.group?.value || one.group === filters.group.value);
       const found = scene.episodes.filter(fits);
-      const words = one => `${one.number}: ${one.ways.map(way => `${way.cost} ${way.reached ? "✓" : "✗"}`).join(", ")}`;
+      const words = one => `${one.number}: ${one.replays.map(replay => `${replay.cost} ${replay.reached ? "✓" : "✗"}`).join(", ")}`;
       choice.replaceChildren(...found.map(one => new Option(words(one), one.number)));
       stop();
       for (const control of [choice, slider, play, byId("replay-back"), byId("replay-on")]) control.disabled = !found.length;
       for (const shown of player.querySelectorAll(".side-by-side, #replay-key")) shown.hidden = !found.length;
       if (found.length) open(found[0].number);
-      else byId("replay-said").textContent = "No episode matches: choose another filter.";
+      else byId("replay-status").textContent = "No episode matches: choose another filter.";
     }
 
     choice.addEventListener("change", () => open(Number(choice.value)));

@@ -76,7 +76,7 @@ class Report:
             )
 
     def html(self) -> str:
-        """The page. Above `LIMIT` it leaves out episodes, then frames, then tables, and says so."""
+        """The page. Above `LIMIT` it leaves out episodes, then frames, then tables, and lists what it left out."""
         for material in _smaller(self.material):
             text = self._page(material)
             if len(text.encode()) <= LIMIT:

@@ -25,7 +25,7 @@ from reachcost.core.json_files import read_as, read_record
 from reachcost.core.progress import escape_hidden
 from reachcost.errors import ReachcostError
 
-FORMAT = "reachcost-scene/1"
+FORMAT = "reachcost-scene/2"
 Place = tuple[float, float]
 UNREACHABLE = 65_535
 """Cell of a map where nothing can be."""
@@ -139,7 +139,8 @@ class Field:
         low, high = (float(f"{end:.4g}") for end in ((known.min(), known.max()) if len(known) else (0, 1)))
         share = np.clip((costs - low) / ((high - low) or 1), 0, 1)
         cells = np.where(np.isfinite(costs), np.nan_to_num(share) * (UNREACHABLE - 1), UNREACHABLE)
-        return cls(base64.b64encode(cells.round().astype("<u2").tobytes()).decode(), *costs.shape, low, high)
+        rows, columns = costs.shape
+        return cls(base64.b64encode(cells.round().astype("<u2").tobytes()).decode(), rows, columns, low, high)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class Episode:
     goal: Place | None = None
     """Place of the goal, if the world is a plane."""
     goal_frame: Strip | None = None
-    ways: tuple[Replay, ...] = ()
+    replays: tuple[Replay, ...] = ()
     """Replays, one for each cost."""
     fields: dict[str, Field] = field(default_factory=dict)
     """Cost of ending at each place, by name of the cost."""
@@ -185,13 +186,13 @@ class Episode:
         what = f"episode {self.number}"
         _require(0 <= self.number < LARGEST, f"{what} has a number below 0 or above {LARGEST - 1}")
         _require(self.goal_frame is None or self.goal_frame.count == 1, f"{what} has several frames of its goal")
-        _require_unique([replay.cost for replay in self.ways], f"in {what} the cost")
+        _require_unique([replay.cost for replay in self.replays], f"in {what} the cost")
 
     @property
     def contents(self) -> tuple[object, ...]:
         """What a page shows of the episode, by name: all episodes of a scene must agree."""
-        places = {self.goal is not None, *(bool(replay.places) for replay in self.ways)}
-        frames = [(replay.cost, replay.frames is None) for replay in self.ways]
+        places = {self.goal is not None, *(bool(replay.places) for replay in self.replays)}
+        frames = [(replay.cost, replay.frames is None) for replay in self.replays]
         return places, frames, {*self.fields}, self.goal_frame is None
 
 
@@ -264,7 +265,7 @@ class Scene:
     def __post_init__(self) -> None:
         _require_unique([escape_hidden(name) for name in self.costs], "the cost")
         _require_unique([one.number for one in self.episodes], "the episode")
-        shown = {name for one in self.episodes for name in (*(replay.cost for replay in one.ways), *one.fields)}
+        shown = {name for one in self.episodes for name in (*(replay.cost for replay in one.replays), *one.fields)}
         shown |= {near.cost for goal in self.neighbourhoods for near in goal.nearest}
         missing = sorted(shown.difference(self.costs))
         _require(not missing, f"the cost {str(missing[:1])[1:-1][:80]} is not among the costs of the scene")
@@ -274,10 +275,10 @@ class Scene:
             _require(same, f"{what} does not show what episode {first.number} shows (costs, maps, frames)")
             agree = one.contents[0] == {self.plane is not None} and (self.plane is not None or not one.fields)
             _require(agree, f"{what} has places without a map, or a map without places")
-        pictures = [(one.goal_frame, *(replay.frames for replay in one.ways)) for one in self.episodes]
+        pictures = [(one.goal_frame, *(replay.frames for replay in one.replays)) for one in self.episodes]
         sizes = {strip.frame for strip in chain(*pictures) if strip is not None}
         _require(len(sizes) < 2, f"frames differ in size, {sorted(sizes)[:2]}")
-        replayed = sum(bool(one.ways) for one in self.episodes)
+        replayed = sum(bool(one.replays) for one in self.episodes)
         _require(self.of == 0 or replayed <= self.of, f"{replayed} episodes were chosen from {self.of}")
         self.json()
 
@@ -299,7 +300,7 @@ class Scene:
     def without_frames(self) -> Scene:
         """The scene without pictures."""
         bare = [
-            replace(one, goal_frame=None, ways=tuple(replace(replay, frames=None) for replay in one.ways))
+            replace(one, goal_frame=None, replays=tuple(replace(replay, frames=None) for replay in one.replays))
             for one in self.episodes
         ]
         return replace(self, episodes=tuple(bare), neighbourhoods=())

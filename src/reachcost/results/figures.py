@@ -22,7 +22,7 @@ OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
 
 
 def new_figure(width: float, height: float, heading: str = "") -> Figure:
-    """Return a figure of a size in inches, with an optional heading."""
+    """A figure of a size in inches, with an optional heading."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     if heading:

@@ -170,7 +170,7 @@ def read_row_group(path: Path, name: str, columns: Sequence[str], rows: int) -> 
         raise ValueError("the file does not list that run")
     found = metadata.row_group(groups[run_of(name)]).num_rows
     if found != rows:
-        raise ValueError(f"there are {found} rows, its manifest says {rows}")
+        raise ValueError(f"it has {found} rows and not {rows}, as in its manifest")
     with pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
         return file.read_row_group(groups[run_of(name)], columns=columns, use_threads=False)
 

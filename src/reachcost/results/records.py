@@ -46,7 +46,7 @@ from reachcost.results.pack import NAME as PACK
 MANIFEST, ROWS = "manifest.json", "rows.parquet"
 FORMAT = "reachcost-run/2"
 ROOM = 2**24
-"""Bytes that Arrow needs to write a small file: without them it ends the whole process."""
+"""Bytes that Arrow needs to write a small file: without them it ends the process."""
 EVALUATED_ON = ("evaluation_set_sha256", "full_set_sha256")
 """Settings that name an evaluation set. Older records lack them, and some runs know their set only once they run, so
 they are compared only if both sides have them."""
@@ -136,7 +136,7 @@ class Run:
         self.require_intact()
         table = self.pack.rows(name_of(self.path)) if self.pack else read_parquet(self.path / ROWS)
         if len(table) != self.manifest["rows"]:
-            raise self.damaged(f"it has {len(table)} rows, its manifest says otherwise")
+            raise self.damaged(f"it has {len(table)} rows and not {self.manifest['rows']}, as in its manifest")
         return table
 
     @property

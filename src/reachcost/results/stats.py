@@ -147,8 +147,8 @@ def hierarchical_bootstrap(
     values = np.asarray(values, float)
     seeds, episodes = values.shape[:2]
     flat = values.reshape(seeds * episodes, -1)
-    drawn = _kept_draws if resamples * len(flat) <= KEPT_DRAWS else _draws
-    means = [counts @ flat / len(flat) for counts in drawn(seeds, episodes, resamples, seed, shared)]
+    counts_of = _kept_draws if resamples * len(flat) <= KEPT_DRAWS else _draws
+    means = [counts @ flat / len(flat) for counts in counts_of(seeds, episodes, resamples, seed, shared)]
     return _percentiles(np.concatenate(means), LEVEL).reshape(2, *values.shape[2:])
 
 
@@ -206,8 +206,8 @@ def cluster_bootstrap(
     """
     cluster = np.unique(clusters, return_inverse=True)[1]
     sums = np.stack([np.bincount(cluster, weights=column) for column in np.asarray(columns, float).T], axis=1)
-    drawn = _kept_clusters if resamples * len(sums) <= KEPT_DRAWS else _clusters
-    return _percentiles(statistic(drawn(len(sums), resamples) @ sums), level)
+    counts_of = _kept_clusters if resamples * len(sums) <= KEPT_DRAWS else _clusters
+    return _percentiles(statistic(counts_of(len(sums), resamples) @ sums), level)
 
 
 def _clusters(count: int, resamples: int) -> np.ndarray:
