@@ -5,7 +5,6 @@ repair.gif (README) is an episode of `reachcost demo`, toponav.png (docs/toponav
 
 import sys
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -60,13 +59,10 @@ def draw_repaired_episode(
 
 if __name__ == "__main__":
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    demo.run_demo(
-        Path("reachcost-demo"),
-        Progress(),
-        then=lambda experiment, _: draw_repaired_episode(
-            cast(Experiment, experiment), demo.MEMBER, out / "repair.gif", (BORDER, PIXELS - BORDER), SUCCESS_DISTANCE
-        ),
-    )
+    for _, experiment in demo.run_demo(Path("reachcost-demo"), Progress(), episodes=100, log_episodes=3000):
+        assert isinstance(experiment, Experiment)
+        extent = (BORDER, PIXELS - BORDER)
+        draw_repaired_episode(experiment, demo.MEMBER, out / "repair.gif", extent, SUCCESS_DISTANCE)
     with exclusive(Path("results")):
         member = STUDY.members_of(KIND)[0]
         draw_repaired_episode(Experiment(STUDY, Path("results")), member, out / "toponav.png", (-0.5, SIZE - 0.5))
