@@ -1,7 +1,5 @@
 """TwoRoom in many layouts: rows have their own layout, and test layouts are never logged for training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

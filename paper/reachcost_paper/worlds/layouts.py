@@ -4,8 +4,6 @@ A training layout keeps its doors away from those of every test layout with the 
 be used for training in one direction and for testing in the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal
