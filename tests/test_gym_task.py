@@ -142,7 +142,6 @@ def test_discrete_actions_of_classic_control() -> None:
 
 def test_given_parts_are_offered() -> None:
     bare = make(distance=None, sets={})
-    assert not bare.sets
     assert {*rc.check_task(bare)} == {*LOST} - {"generate_logs"}
     state = np.zeros((1, 2))
     for part, arguments in (("distance", (state, state)), ("render", (state,)), ("evaluation_set", ("far",))):

@@ -73,9 +73,6 @@ def describe_logs(logs: Logs) -> dict[str, tuple[float, float | None]]:
     later_shift, later_turn = _changes(logs, states, LATER)
     taken = np.asarray(logs.columns["action"], np.float64)[logs.window_starts(2)]
     return {
-        "episodes": (len(logs), None),
-        "observations": (logs.rows, None),
-        "mean length": (_mean(logs.lengths), None),
         "steps that move the block, %": (float(100 * moved.mean()), None),
         "block displacement in those, px": (_mean(shift[moved]), None),
         "block rotation in those, degrees": (float(np.degrees(_mean(turn[moved]))), None),

@@ -126,7 +126,7 @@ class PushT(Task):
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
-        return describe_logs(logs)
+        return {**super().describe_logs(logs), **describe_logs(logs)}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """A set of held-out pairs, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
