@@ -1,6 +1,6 @@
 """An audit without a simulator: does a cost order logged states by the fastest logged path to a goal?
 
-The episodes that pass near a goal show how long each of their earlier states took to get there. One such time says
+The episodes that pass near a goal show how long each of their earlier states took to get there. One such time means
 little, because a noisy policy wanders. The second-shortest time among neighbouring states shows how fast it can be.
 """
 

@@ -94,8 +94,8 @@ class Recipe:
         schedule: Learning rate over the updates.
         fresh: Sample new training pairs for every epoch.
         loss: Predict labels, or only which of two pairs has the larger label.
-        expectile: Weight of a prediction below its label; a prediction above has the rest. Below 0.5 the head leans to
-            the short logged times. Always 0.5 for a ranking.
+        expectile: Weight of a prediction below its label; a prediction above has the rest. Below 0.5 the head
+            prefers short logged times. Always 0.5 for a ranking.
     """
 
     head: str = "embedding"

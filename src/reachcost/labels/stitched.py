@@ -108,7 +108,7 @@ class StitchedPairs(GraphPairs):
         stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that are long enough.
         least: Fewest occurrences for a transition to count.
         directed: Keep the times of both directions apart; by default the shorter one holds for both.
-        holdout: Share of the episodes to keep out of the graph, for validation pairs.
+        holdout: Share of the episodes that are left out of the graph, for validation pairs.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -168,11 +168,11 @@ def require_graph(**given: int | None) -> None:
 
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most the wanted number; by default all if rows repeat."""
-    drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
-    different = latents.read(drawn).unique(dim=0)
-    if wanted or 2 * len(different) <= len(drawn):
+    sampled = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
+    different = latents.read(sampled).unique(dim=0)
+    if wanted or 2 * len(different) <= len(sampled):
         return different
-    few = drawn[: max(2, len(training) // ROWS)]
+    few = sampled[: max(2, len(training) // ROWS)]
     return latents.read(few).unique(dim=0)
 
 

@@ -192,8 +192,8 @@ def actions_between(model: WorldModel, logs: Logs) -> tuple[Callable[[PairSet], 
                 f"{name_of(model)} does not define how its blocks of {model.action_dim} numbers stand for logged "
                 f"actions of {actions.shape[1:]}: add model = rc.with_actions(model, logs, length=...)"
             )
-        whole = torch.from_numpy(actions[:, 0].astype(np.int64))
-        return lambda pairs: whole[pairs.first], discrete_actions(model, logs) or 0, True
+        numbers = torch.from_numpy(actions[:, 0].astype(np.int64))
+        return lambda pairs: numbers[pairs.first], discrete_actions(model, logs) or 0, True
     if actions.shape[1:] != (len(blocks.mean),):
         raise ReachcostError(
             f"actions are {actions.shape[1:]} in these logs, but the blocks of {name_of(model)} stand for "
