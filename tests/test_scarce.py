@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from reachcost import cli
+from reachcost.errors import ReachcostError
 from reachcost.results.records import read_parquet, write_rows
 from reachcost_command import ran_out
 
@@ -83,7 +84,7 @@ def write_with_little(path: Path, found: SimpleQueue[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     try:
         write_rows({"episode": np.arange(3)}, path)
-    except MemoryError:
+    except ReachcostError:
         found.put("refused")
 
 
