@@ -1,7 +1,5 @@
 """A real browser (Debian's chromium, headless) for tests of pages."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

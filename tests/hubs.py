@@ -1,7 +1,5 @@
 """Hubs without a network: a folder, and a server that speaks to the real client of the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Small made-up parts of reports: nothing is planned or trained here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A page of `reachcost explore` that is served while a test runs."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """The paper's falsification criteria."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 

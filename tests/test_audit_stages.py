@@ -1,7 +1,5 @@
 """Intervals and rows of stages, the gain of an order of candidates, caveats, and the command."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The small audits: probe rowspace, features, labels, coverage, dynamics; settings of coverage."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

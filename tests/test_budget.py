@@ -1,7 +1,5 @@
 """Reachability within budgets: probabilities and expected steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CEM over action blocks, and control of TwoRoom with a bundled world model."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The choice of a recipe on held-out episodes, and the comparison of heads on unseen logs."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

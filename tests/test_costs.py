@@ -1,7 +1,5 @@
 """Terminal costs, in shapes [B, S, D] x [B, D] -> [B, S], also through a linear probe."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

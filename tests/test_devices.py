@@ -1,7 +1,5 @@
 """Everything computes on the model's device, tested on the meta device, where mixing devices is an error."""
 
-from __future__ import annotations
-
 import doctest
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """`reachcost explore`: answers agree with `rc.control`, and invalid requests are refused."""
 
-from __future__ import annotations
-
 import base64
 import builtins
 import json

@@ -1,7 +1,5 @@
 """The page of `reachcost explore` in a real browser: clicks, drags and keys plan, draw and change the map."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

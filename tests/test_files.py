@@ -1,7 +1,5 @@
 """Files appear complete and replace only files; temporary files of dead writers are removed."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import stat

@@ -1,7 +1,5 @@
 """Fingerprints of world models: equal for equal weights, different for others, none without weights."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

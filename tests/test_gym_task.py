@@ -1,7 +1,5 @@
 """A task of any Gymnasium environment: steps, workers, logs and refused environments."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Hostile HDF5 files and bad disks: refused or read correctly; no crash, no lost interrupt."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

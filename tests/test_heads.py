@@ -1,7 +1,5 @@
 """Heads: shapes, symmetry, training and files."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """World models that read several frames: a point mass whose velocity no single frame shows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Goal-conditioned inverse dynamics: a policy from logs without a planner."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Untrusted JSON is read in one place, within limits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Validity checks of labels, and the choice of labels by them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The cache of latents: when it is used, what counts as damage, and where encoding continues."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Logs in the formats of others: npz, D4RL, Minari and lists of episodes."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The audit on held-out logs by the fastest logged path."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Plans that begin with logged actions from states like the current one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Logs on disk: written completely or not at all, read by slices, refused when damaged."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work on long logs needs memory for a part of them, not for all: measured on shorter logs."""
 
-from __future__ import annotations
-
 import hashlib
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The encoder of moving objects: its features, training and loading."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Audits of worlds with other units, distances, or no oracle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

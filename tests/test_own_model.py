@@ -1,7 +1,5 @@
 """World models of users: `with_actions`, and errors for missing or wrong parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A new world needs one file: `toy.py` takes part in everything that the bundled worlds do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

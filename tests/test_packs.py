@@ -1,7 +1,5 @@
 """Packs: the same runs in few files; damage is reported for the damaged run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pages show every value as text, whatever it holds."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Pairs: sampling rules, labels, exclusion, shuffled control."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

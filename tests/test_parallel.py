@@ -1,7 +1,5 @@
 """Work in pieces uses every core, and no bit depends on their number."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

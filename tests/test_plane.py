@@ -1,7 +1,5 @@
 """Maps of worlds, costs at their places, and layouts that can be changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audit of a planner names the stage that was broken, and no other."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator

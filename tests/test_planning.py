@@ -1,7 +1,5 @@
 """The planner and the control loop."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

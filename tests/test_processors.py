@@ -1,7 +1,5 @@
 """Libraries use the instruction sets that `make test-processors` sets."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

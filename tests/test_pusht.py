@@ -1,7 +1,5 @@
 """PushT: geometry, physics, drawing, outcomes."""
 
-from __future__ import annotations
-
 import warnings
 
 import gymnasium

@@ -1,7 +1,5 @@
 """PushT logs and evaluation sets: pushing, the same episodes whoever makes them, held-out pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import h5py

@@ -1,7 +1,5 @@
 """Directed and metric heads: what holds for every pair of latents, whatever the weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

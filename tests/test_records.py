@@ -1,7 +1,5 @@
 """Records of runs: complete or absent, computed once, checked when read, and readable after changes of the code."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

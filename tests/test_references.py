@@ -1,7 +1,5 @@
 """Comparison with a constant and a shuffled head, and the warning if there is no difference."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The default repair: one call from a world model and its logs to a head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Reports: their panels, the reasons for missing ones, and files from untrusted sources."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

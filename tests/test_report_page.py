@@ -1,7 +1,5 @@
 """A report in a real browser: light, dark and on a phone, with replays, filters and keyboard."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

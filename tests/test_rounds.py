@@ -1,7 +1,5 @@
 """Planners from outside: their rounds can be watched, and their computation per action is measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SASC against scipy, by hand, and on TopoNav."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """An error for exhausted memory is one sentence, whichever library raises it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 from multiprocessing.queues import SimpleQueue

@@ -1,7 +1,5 @@
 """Heads and world models through a hub: a folder, and the real client with a local server."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Statistics against closed forms and the paper's own examples."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

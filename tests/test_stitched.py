@@ -1,7 +1,5 @@
 """Labels that reach beyond one episode: places, shortest paths, and what a world model imagines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contract of a task: what is checked, what may be left out, and what its exact dynamics are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The task is the paper's: geometry, drawing, distances, logs, evaluation pairs, Gymnasium."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

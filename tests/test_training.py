@@ -1,7 +1,5 @@
 """Training world models: what is written, what a resumed training gives, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping

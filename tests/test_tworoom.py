@@ -1,7 +1,5 @@
 """TwoRoom: geometry, collisions, drawing, logs, evaluation sets, outcomes."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """TwoRoom logs and evaluation sets: the public cache's statistics, frozen pairs, and exclusion."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Heads that learn from transitions alone, without labelled pairs: QRL and HILP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel: small, with one world model, and sufficient for the example of the README."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """World models: the TopoNav features and exact dynamics, their tabular form, and the contract checker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The published world models have the quality that their cards and the documentation state."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ A state is (place, whether the key was found). An agent with a goal beyond the d
 never lost, so that some paths lead in one direction only.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

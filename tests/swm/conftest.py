@@ -1,7 +1,5 @@
 """The real package, imported before any test needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

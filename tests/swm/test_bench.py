@@ -1,7 +1,5 @@
 """Comparisons of `reachcost bench` with the real package, in small: both sides do the same work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """From a checkpoint and a dataset of stable-worldmodel to a head, and to a table of its own `World.evaluate`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of the README, smaller, and the code of the page."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

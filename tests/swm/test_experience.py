@@ -1,7 +1,5 @@
 """Solvers of the real stable-worldmodel 0.1.1 that begin with logged actions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of the real stable-worldmodel that plan with a head: the same costs as by their own code, with less work."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Lance tables, as the real stable-worldmodel writes them."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The objectives are those of the public training scripts, only faster."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional

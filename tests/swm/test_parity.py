@@ -1,7 +1,5 @@
 """Our TwoRoom against the real `stable-worldmodel` 0.1.1: the same positions, frames and files."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The plug-in against the real stable-worldmodel 0.1.1: every solver of continuous actions, its policy, its world."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Public checkpoints: what the real stable-worldmodel 0.1.1 saves, our loader runs, number by number."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Our PushT against the real `stable-worldmodel` 0.1.1: the same states, similar frames."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
