@@ -1,7 +1,6 @@
 """`reachcost bench --growth`: small curves are measured, recorded and drawn, and the published record is complete."""
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,17 +32,17 @@ SIZES = (1, 2, 4, 8)
 
 
 def linear(size: int, _: Path) -> Callable[[], object]:
-    return lambda: time.sleep(0.002 * size)
+    return lambda: 0.002 * size
 
 
 def quadratic(size: int, _: Path) -> Callable[[], object]:
-    return lambda: time.sleep(0.001 * size**2)
+    return lambda: 0.001 * size**2
 
 
 def failing(size: int, _: Path) -> Callable[[], object]:
     if size == SIZES[-1]:
         raise ValueError("too much of it")
-    return lambda: time.sleep(0.002)
+    return lambda: 0.002
 
 
 def curve(name: str, prepare: Prepare) -> Curve:
@@ -58,7 +57,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         def point(prepare: Prepare, size: int) -> Point:
             return measured(prepare, size, tmp_path)._replace(memory=memory)
 
-        monkeypatch.setattr("reachcost_tools.bench.growth.ENOUGH", 0.02)
+        monkeypatch.setattr("reachcost_tools.bench.growth.seconds_of", lambda side: side.work() or 0.0)
         monkeypatch.setattr("reachcost_tools.bench.growth.in_new_process", point)
         monkeypatch.setattr("reachcost_tools.bench.growth_work.all_curves", lambda: [*curves])
 
