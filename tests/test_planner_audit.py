@@ -343,7 +343,7 @@ def test_rows_reproduce_the_stages(grid: Audit, cells: Parts) -> None:
 def test_an_error_in_a_stage_is_raised(
     cells: Parts, lewm: JepaWorldModel, logged: Latents, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error of a cost (ranking), a model (dynamics) or a task (execution), in a simulator or on logs alone."""
+    """The error of a cost (ranking) or a model (dynamics), in a simulator or on logs alone, and that of a task."""
     monkeypatch.setattr(ranking_stage, "PAIRS", 1000)
     monkeypatch.setattr(ranking_stage, "GOALS", 10)
 
@@ -357,13 +357,14 @@ def test_an_error_in_a_stage_is_raised(
     audits: list[Callable[[], Audit]] = [
         lambda: small.audit(broken),
         lambda: replace(small, model=model_of_grid).audit(),
-        lambda: replace(small, task=task_of_grid).audit(),
         lambda: audit_planner(cells.model, cells.latents, broken),
         lambda: audit_planner(model_of_logs, Latents(logged.values, logged.logs)),
     ]
     for audit in audits:
         with pytest.raises(kind, match="puncture"):
             audit()
+    with pytest.raises(ReachcostError, match="puncture"):  # tasks are tried once before any episode runs
+        replace(small, task=task_of_grid).audit()
 
 
 def test_a_cost_that_is_not_finite_is_named(cells: Parts) -> None:
