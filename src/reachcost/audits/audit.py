@@ -28,8 +28,7 @@ from reachcost.results.records import read_parquet, write_rows
 from reachcost.results.stats import Ranking
 
 PARTS = ("stages", "criteria", "caveats", "categories")
-RANKS = "rank of the best candidate: "
-"""Prefix of the measurement of ranking rows; the name of the cost follows."""
+RANKS = "rank of the best candidate: "  # prefix of the measurement of ranking rows; the name of the cost follows
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
 
@@ -42,8 +41,7 @@ class Audit:
     stages: tuple[Stage, ...]  # every stage, in the order of `STAGES`
     criteria: tuple[Criterion, ...] = ()  # the paper's falsification criteria, if they were checked
     caveats: tuple[str, ...] = ()  # warnings about the stages
-    # Number of episodes of the closed loop by how they ended.
-    categories: Mapping[str, int] = field(default_factory=dict)
+    categories: Mapping[str, int] = field(default_factory=dict)  # number of episodes by how they ended
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what was audited, as JSON values
     # Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
     runs: ControlRuns | None = field(default=None, repr=False, compare=False)

@@ -34,8 +34,7 @@ from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 50_000  # training pairs per epoch of each recipe
 ERROR_PAIRS = 10_000  # pairs on which the errors of heads are compared
-FLOORS = ("raw", "shuffled", "constant")
-"""Costs that a recipe has to beat: latent distance, a head on shuffled labels, and 0 everywhere."""
+FLOORS = ("raw", "shuffled", "constant")  # latent distance, a head on shuffled labels, and 0 everywhere
 BASELINE, MEAN_GAP = "raw", "mean-gap"
 RANKS_NOTE = (
     "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "

@@ -29,8 +29,7 @@ from reachcost.tasks.compatibility import require_logs_of
 from reachcost.tasks.contract import Task
 
 Measured = TypeVar("Measured")
-OVERLAP = 0.05
-"""Largest share of held-out episodes that may also be in the logs, beyond the share that repeats by chance."""
+OVERLAP = 0.05  # maximum share of held-out episodes that are also in the logs, beyond the share expected by chance
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +48,7 @@ class Subject:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     state_columns: Sequence[int] | None = None
     progress: Progress = field(default_factory=Progress)
-    shared: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False)
-    """Results of functions marked with `once`."""
+    shared: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False)  # results of `once` functions
 
     def __post_init__(self) -> None:
         require_latents(self.latents)

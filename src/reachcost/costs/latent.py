@@ -20,8 +20,7 @@ from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.protocols import Head, TerminalCost
 from reachcost.tasks.contract import Distance, Task
 
-RAW, ORACLE = "raw", "oracle"
-"""Names of latent distance and of the true distance in audits and reports."""
+RAW, ORACLE = "raw", "oracle"  # names of latent distance and of the true distance in audits and reports
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,8 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.compatibility import stepped
 from reachcost.tasks.contract import Plane, Task
 
-LAYOUTS, MAPS = 64, 16
-"""Number of worlds and of encoded maps in the caches."""
-LARGEST = 65_535
-"""Largest coordinate of a packed place."""
+LAYOUTS, MAPS = 64, 16  # number of worlds and of encoded maps in the caches
+LARGEST = 65_535  # largest coordinate of a packed place
 Layout = tuple[tuple[str, float], ...]
 
 
@@ -45,8 +43,7 @@ class ModelWithCosts:
 
     model: WorldModel
     costs: Mapping[str, TerminalCost]
-    all_layouts: bool = False
-    """Whether model and costs were made for every layout of the world."""
+    all_layouts: bool = False  # whether model and costs were made for every layout of the world
 
 
 class Engine:

@@ -20,10 +20,8 @@ from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
 
-EPISODES, PAIRS, SEED = 3000, 50_000, 0
-"""Number of logged episodes and of pairs per epoch (half a minute on two cores), and the seed."""
-EPISODES_OF_A_LAYOUT = 12
-"""Number of episodes in each layout, for a head for all layouts."""
+EPISODES, PAIRS, SEED = 3000, 50_000, 0  # logged episodes, and pairs per epoch: half a minute on two cores
+EPISODES_OF_A_LAYOUT = 12  # number of episodes in each layout, for a head for all layouts
 RECIPE = LabelledRecipe(labels="temporal")
 FORMAT = "reachcost-explored-head/2"
 

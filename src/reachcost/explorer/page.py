@@ -10,10 +10,8 @@ from reachcost.explorer.requests import CANDIDATES, ITERATIONS, SEEDS
 from reachcost.report.page import render
 from reachcost.tasks.contract import Task
 
-EPISODES = 200
-"""Maximum number of episodes that the first one is chosen from."""
-DETOUR = 0.8
-"""Quantile of the detour of the first episode."""
+EPISODES = 200  # maximum number of episodes that the first one is chosen from
+DETOUR = 0.8  # quantile of the detour of the first episode
 
 
 def explorer_page(engine: Engine) -> str:

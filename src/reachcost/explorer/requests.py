@@ -10,10 +10,8 @@ from pydantic import ConfigDict, Field
 from reachcost.core.json_files import parse_json, read_as
 from reachcost.errors import ReachcostError
 
-CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)
-"""Smallest and largest values."""
-ROLLOUTS, SHOWN = 10_000, 200_000
-"""Maximum number of candidates of a plan, and of all plans of an episode: the user waits for them."""
+CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)  # smallest and largest values
+ROLLOUTS, SHOWN = 10_000, 200_000  # maximum number of candidates of a plan, and of all plans of an episode
 REMEDY = "send what the page sends"
 
 Place = tuple[float, float]
@@ -34,20 +32,14 @@ class PlanRequest:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    model: str
-    """Name of the world model."""
-    cost: str
-    """Name of the terminal cost."""
-    layout: dict[str, float]
-    """Values of the handles of the world, 0 to 1."""
+    model: str  # name of the world model
+    cost: str  # name of the terminal cost
+    layout: dict[str, float]  # values of the handles of the world, 0 to 1
     start: Place
     goal: Place
-    candidates: Annotated[int, _between(CANDIDATES)]
-    """Candidates of an iteration."""
-    iterations: Annotated[int, _between(ITERATIONS)]
-    """Iterations of a plan."""
-    seed: Annotated[int, _between(SEEDS)]
-    """Seed of the planner."""
+    candidates: Annotated[int, _between(CANDIDATES)]  # candidates of an iteration
+    iterations: Annotated[int, _between(ITERATIONS)]  # iterations of a plan
+    seed: Annotated[int, _between(SEEDS)]  # seed of the planner
 
     @classmethod
     def parse(cls, body: bytes) -> PlanRequest:

@@ -23,8 +23,7 @@ from reachcost.explorer.page import explorer_page
 from reachcost.explorer.requests import PlanRequest
 
 HOST = "127.0.0.1"
-LARGEST = 8192
-"""Maximum number of bytes of a request; the page sends a few hundred."""
+LARGEST = 8192  # maximum number of bytes of a request; the page sends a few hundred
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself has the rest of the policy

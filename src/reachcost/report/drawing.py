@@ -25,14 +25,11 @@ from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.report.scene import Episode, Field, Map, Neighbourhood, Neighbours, Replay, Scene, Strip
 from reachcost.tasks.contract import LOST, Task
 
-EPISODES, FRAMES = 12, 48
-"""Maximum number of episodes of a scene, and of frames of a path."""
-CELLS, GOALS = 80, 4
-"""Maximum number of cells along a side of a map, and of goals of maps without episodes."""
-NEIGHBOUR_GOALS, NEAREST, CANDIDATES, LOGGED_EPISODES = 3, 6, 200, 400
-"""Goals with neighbours, neighbours of a goal, states to choose them from, and logged episodes of these states."""
-NEIGHBOUR_SIDE = 96
-"""Pixels of the longer side of a neighbour's frame."""
+EPISODES, FRAMES = 12, 48  # maximum number of episodes of a scene, and of frames of a path
+CELLS, GOALS = 80, 4  # maximum number of cells along a side of a map, and of goals of maps without episodes
+NEIGHBOUR_GOALS, NEAREST = 3, 6  # goals with neighbours, and neighbours of a goal
+CANDIDATES, LOGGED_EPISODES = 200, 400  # states that neighbours are chosen from, and logged episodes of these states
+NEIGHBOUR_SIDE = 96  # pixels of the longer side of a neighbour's frame
 
 
 @dataclass(frozen=True)
@@ -40,16 +37,11 @@ class SceneParts:
     """Parts that a scene is made of. Every part is optional."""
 
     task: Task | None = None
-    model: WorldModel | None = None
-    """World model, for maps."""
-    costs: Mapping[str, TerminalCost] = field(default_factory=dict)
-    """Terminal costs by name, for maps and neighbours."""
-    runs: ControlRuns | None = None
-    """Closed loops to replay."""
-    evaluation: EvaluationSet | None = None
-    """Goals of the maps, if there are no closed loops."""
-    logs: Latents | None = None
-    """Encoded logs, for neighbours of goals if the world is not a plane."""
+    model: WorldModel | None = None  # world model, for maps
+    costs: Mapping[str, TerminalCost] = field(default_factory=dict)  # terminal costs by name, for maps and neighbours
+    runs: ControlRuns | None = None  # closed loops to replay
+    evaluation: EvaluationSet | None = None  # goals of the maps, if there are no closed loops
+    logs: Latents | None = None  # encoded logs, for neighbours of goals if the world is not a plane
 
 
 def draw_scene(parts: SceneParts) -> Scene:
@@ -94,12 +86,9 @@ def draw_audit(
 class Outcomes(NamedTuple):
     """What decides which of E episodes under C costs are shown."""
 
-    success: np.ndarray
-    """Whether the goal was reached, bool [C, E]."""
-    steps: np.ndarray
-    """Number of actions, int [C, E]."""
-    category: np.ndarray
-    """How the episode ended, str [C, E]."""
+    success: np.ndarray  # whether the goal was reached, bool [C, E]
+    steps: np.ndarray  # number of actions, int [C, E]
+    category: np.ndarray  # how the episode ended, str [C, E]
 
 
 def groups_of(task: Task, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:

@@ -27,19 +27,13 @@ class Loop:
     """Outcomes of the E episodes of one closed loop."""
 
     cost: str
-    success: np.ndarray
-    """Whether the goal was reached, bool [E]."""
-    steps: np.ndarray
-    """Number of actions, int [E]."""
-    category: np.ndarray
-    """How the episode ended, str [E]."""
-    run: str = ""
-    """Name of the record, if there is one."""
+    success: np.ndarray  # whether the goal was reached, bool [E]
+    steps: np.ndarray  # number of actions, int [E]
+    category: np.ndarray  # how the episode ended, str [E]
+    run: str = ""  # name of the record, if there is one
     model: str = ""
-    setting: str = ""
-    """Name of the evaluation set, if known."""
-    protocol: str = ""
-    """Episodes, planner, seed and budget: only loops of one protocol compare."""
+    setting: str = ""  # name of the evaluation set, if known
+    protocol: str = ""  # episodes, planner, seed and budget: only loops of one protocol compare
 
 
 def _at(*path: str) -> Any:
@@ -87,20 +81,16 @@ class Training:
 class Material:
     """Everything that the panels show. Materials are joined with `+`."""
 
-    audits: dict[str, Audit] = field(default_factory=dict)
-    """By name of the file or cost."""
+    audits: dict[str, Audit] = field(default_factory=dict)  # by name of the file or cost
     loops: tuple[Loop, ...] = ()
-    ranks: dict[str, np.ndarray] = field(default_factory=dict)
-    """By cost, the percentage of candidates ranked above the truly best one [E]."""
-    unranked: tuple[str, ...] = ()
-    """Sentences about rankings that are not shown."""
+    ranks: dict[str, np.ndarray] = field(default_factory=dict)  # % of candidates before the best one [E], by cost
+    unranked: tuple[str, ...] = ()  # sentences about rankings that are not shown
     tables: tuple[ResultTable, ...] = ()
     heads: dict[str, Training] = field(default_factory=dict)
     scenes: tuple[Scene, ...] = ()
     records: tuple[Run, ...] = ()
     commands: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Sentences about everything else that is not shown."""
+    left_out: tuple[str, ...] = ()  # sentences about everything else that is not shown
 
     def __add__(self, other: Material) -> Material:
         joined: dict[str, Any] = {}

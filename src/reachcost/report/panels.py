@@ -18,10 +18,8 @@ from reachcost.report.page import number, plain
 from reachcost.report.success import BOUNDS, charts_of, endings, success_rates
 from reachcost.results.tables import ResultTable
 
-DOTS, EPOCHS, ROWS = 200, 400, 400
-"""Maximum number of dots of a cost, of epochs of a learning curve, and of rows of a table."""
-Scale = Callable[[float], float]
-"""From a value to percent of the width."""
+DOTS, EPOCHS, ROWS = 200, 400, 400  # maximum number of dots of a cost, epochs of a curve, and rows of a table
+Scale = Callable[[float], float]  # from a value to percent of the width
 
 
 def context(material: Material) -> dict[str, Any]:

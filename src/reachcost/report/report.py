@@ -25,11 +25,9 @@ from reachcost.report.sources import read_source
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.contract import Task
 
-LIMIT = 5 * 10**6
-"""Maximum number of bytes of a page."""
+LIMIT = 5 * 10**6  # maximum number of bytes of a page
 
-Part = Audit | ControlRuns | SascAudit | ResultTable | LearnedHead | Scene | Material | str | Path
-"""What a report can be made of; a path is one of their records."""
+Part = Audit | ControlRuns | SascAudit | ResultTable | LearnedHead | Scene | Material | str | Path  # path of a record
 
 
 class Report:

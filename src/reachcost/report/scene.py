@@ -27,12 +27,9 @@ from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-scene/2"
 Place = tuple[float, float]
-UNREACHABLE = 65_535
-"""Cell of a map where nothing can be."""
-LARGEST = 2**53
-"""JavaScript rounds integers from here on."""
-COLOURS = 256
-"""Maximum number of colours of a PNG."""
+UNREACHABLE = 65_535  # cell of a map where nothing can be
+LARGEST = 2**53  # JavaScript rounds integers from here on
+COLOURS = 256  # maximum number of colours of a PNG
 _IMAGE = re.compile(r"data:image/(?:png|jpeg);base64,([A-Za-z0-9+/]+={0,2})")
 
 
@@ -71,11 +68,9 @@ def _image_size(image: str) -> tuple[int, int]:
 class Strip:
     """Frames in one picture, row by row."""
 
-    image: str
-    """Data URI of the picture."""
+    image: str  # data URI of the picture
     count: int = 1
-    columns: int = 1
-    """Number of frames in a row."""
+    columns: int = 1  # number of frames in a row
 
     def __post_init__(self) -> None:
         fits = 1 <= self.columns <= self.count <= 10_000 and all(side >= 1 and side % 1 == 0 for side in self.frame)
@@ -115,8 +110,7 @@ def _encoded(image: Image.Image, kind: str, **options: object) -> str:
 class Field:
     """A map of costs, 16 bits per cell."""
 
-    data: str
-    """Rows of little-endian integers as base64: 0 is `low`, 65,534 is `high`, 65,535 is `UNREACHABLE`."""
+    data: str  # rows of little-endian integers as base64: 0 is `low`, 65,534 is `high`, 65,535 is `UNREACHABLE`
     rows: int
     columns: int
     low: float
@@ -150,14 +144,10 @@ class Replay:
     cost: str
     outcome: str
     reached: bool
-    steps: int
-    """Number of actions."""
-    distance: float | None
-    """True distance left at the end, if known."""
-    places: tuple[Place, ...]
-    """Path, `steps + 1` places, or empty if the world is not a plane."""
-    frames: Strip | None
-    """Frames, evenly spaced from start to end, if the task renders any."""
+    steps: int  # number of actions
+    distance: float | None  # true distance left at the end, if known
+    places: tuple[Place, ...]  # path, `steps + 1` places, or empty if the world is not a plane
+    frames: Strip | None  # frames, evenly spaced from start to end, if the task renders any
 
     def __post_init__(self) -> None:
         path = f"the path of {self.cost[:80]!r} has"
@@ -172,15 +162,11 @@ class Episode:
     """An episode with its goal, its replays under several costs, and maps of these costs."""
 
     number: int
-    group: str = ""
-    """Kind of episode, if the task names any."""
-    goal: Place | None = None
-    """Place of the goal, if the world is a plane."""
+    group: str = ""  # kind of episode, if the task names any
+    goal: Place | None = None  # place of the goal, if the world is a plane
     goal_frame: Strip | None = None
-    replays: tuple[Replay, ...] = ()
-    """Replays, one for each cost."""
-    fields: dict[str, Field] = field(default_factory=dict)
-    """Cost of ending at each place, by name of the cost."""
+    replays: tuple[Replay, ...] = ()  # replays, one for each cost
+    fields: dict[str, Field] = field(default_factory=dict)  # cost of ending at each place, by name of the cost
 
     def __post_init__(self) -> None:
         what = f"episode {self.number}"
@@ -202,8 +188,7 @@ class Neighbours:
 
     cost: str
     frames: tuple[Strip, ...]
-    apart: tuple[float | None, ...]
-    """True distance of each state to the goal; None if infinite or unknown."""
+    apart: tuple[float | None, ...]  # true distance of each state to the goal; None if infinite or unknown
 
     def __post_init__(self) -> None:
         what = f"the neighbours under {self.cost[:80]!r} have"
@@ -217,10 +202,8 @@ class Neighbourhood:
     """A logged goal and its nearest states under each cost."""
 
     goal: Strip
-    unit: str
-    """Unit of `apart`."""
-    pool: int
-    """Number of logged states that were ranked."""
+    unit: str  # unit of `apart`
+    pool: int  # number of logged states that were ranked
     nearest: tuple[Neighbours, ...]
 
     def __post_init__(self) -> None:
@@ -247,19 +230,14 @@ class Scene:
     """Everything that a page draws."""
 
     world: str
-    costs: tuple[str, ...] = ()
-    """Names of the costs, in the order of the page."""
-    units: dict[str, str] = field(default_factory=dict)
-    """Unit of each cost."""
+    costs: tuple[str, ...] = ()  # names of the costs, in the order of the page
+    units: dict[str, str] = field(default_factory=dict)  # unit of each cost
     plane: Map | None = None
     episodes: tuple[Episode, ...] = ()
-    of: int = 0
-    """Number of episodes that these were chosen from."""
+    of: int = 0  # number of episodes that these were chosen from
     neighbourhoods: tuple[Neighbourhood, ...] = ()
-    without: dict[str, str] = field(default_factory=dict)
-    """Why a panel has no content, by its name."""
-    distance_unit: str = ""
-    """Unit of true distances, if the task names one."""
+    without: dict[str, str] = field(default_factory=dict)  # why a panel has no content, by its name
+    distance_unit: str = ""  # unit of true distances, if the task names one
     format: str = FORMAT
 
     def __post_init__(self) -> None:

@@ -25,8 +25,7 @@ from reachcost.results.records import Run, is_recorded, read_run, run_paths
 from reachcost.results.tables import ResultTable, is_table, read_table
 
 Value = TypeVar("Value")
-RUNS_OF_A_KIND, ROWS = 60, 1_000_000
-"""Maximum number of runs of a kind that are shown, and of rows of a run."""
+RUNS_OF_A_KIND, ROWS = 60, 1_000_000  # maximum number of runs of a kind that are shown, and of rows of a run
 SCENE_FILE = "scene.json"
 OUTCOMES = ("success", "steps", "category")
 COLUMNS = {
@@ -35,11 +34,9 @@ COLUMNS = {
     "category": pa.types.is_string,
     "rank": pa.types.is_floating,
 }
-"""Types of the columns that are read."""
+# Settings that comparable closed loops share.
 PROTOCOL = ("evaluation_set_sha256", "planner_settings", "planner_seed", "budget", "clamp")
-"""Settings that comparable closed loops share."""
-POOL = ("candidates", "candidate_horizon", "candidate_seed")
-"""Settings of a ranking; records of parts of a cost lack some of them."""
+POOL = ("candidates", "candidate_horizon", "candidate_seed")  # settings of the candidates of a ranking
 
 
 def read_source(path: Path) -> Material:

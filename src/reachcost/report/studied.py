@@ -22,8 +22,7 @@ from reachcost.report.success import SuccessRate, rates_of_table, repairs
 from reachcost.results.records import Run, read_run
 from reachcost.results.tables import ResultTable
 
-EPISODES = 8
-"""Maximum number of episodes that are planned again."""
+EPISODES = 8  # maximum number of episodes that are planned again
 
 
 class Studied:

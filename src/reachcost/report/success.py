@@ -14,12 +14,10 @@ from reachcost.report.material import Loop, Material
 from reachcost.results.stats import wilson
 from reachcost.results.tables import SIMULATOR, ResultTable
 
+# Costs that bound the others, and their role.
 BOUNDS = {ORACLE: "reference: plans with the simulator and the true distance", "random": "floor: acts at random"}
-"""Costs that bound the others, and their role."""
-CONTROLS = {"shuffled", "geodesic", "oracle", "task", "true"}
-"""Words in names of costs that were not learned from logs: they repair nothing."""
-CHARTS, BARS = 3, 40
-"""Maximum number of charts, and of bars in a chart, if the tables below show the rest."""
+CONTROLS = {"shuffled", "geodesic", "oracle", "task", "true"}  # words in names of costs not learned from logs
+CHARTS, BARS = 3, 40  # maximum number of charts, and of bars in a chart, if the tables below show the rest
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,7 @@ class SuccessRate:
     seed: int | None = None
     paper: float | None = None
     remark: str = ""
-    protocol: str = ""
-    """Only rates of one protocol compare."""
+    protocol: str = ""  # only rates of one protocol compare
 
     @property
     def conditions(self) -> tuple[object, ...]:

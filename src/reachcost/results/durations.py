@@ -14,8 +14,7 @@ from typing import Any
 from reachcost.errors import ReachcostError
 from reachcost.results.records import as_json, differences, read_run, run_paths
 
-NAMES = ("model", "cost", "evaluation_set")
-"""Settings that do not change the amount of work: runs that differ there are comparable."""
+NAMES = ("model", "cost", "evaluation_set")  # settings in which comparable runs may differ
 
 
 class Durations:

@@ -14,10 +14,8 @@ from matplotlib.figure import Figure
 
 from reachcost.core.files import write_file
 
-INTERVAL = "ours, 95 % interval"
-"""Label of our values in legends."""
-TITLE_SIZE = 11
-"""Font size of the title of a panel."""
+INTERVAL = "ours, 95 % interval"  # label of our values in legends
+TITLE_SIZE = 11  # font size of the title of a panel
 OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
 
 

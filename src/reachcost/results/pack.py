@@ -26,12 +26,11 @@ from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-pack/1"
 NAME = "pack.json"
-RUN, RUNS = "run", "runs"
-"""The column that names the run, and where a Parquet file lists its runs in the order of its row groups."""
+RUN, RUNS = "run", "runs"  # column with the name of the run, and metadata that lists the run of each row group
 DROP = "drop the run from its pack (docs/reproduce.md)"
 REMEDY = f"restore the pack from its source, or {DROP} and run the command again"
+# What a pack records of each run: its manifest, types of its columns, its text files, and a digest of its rows.
 ENTRY = {"manifest": dict, "columns": dict, "texts": dict, "fingerprint": str}
-"""What a pack records of each run: its manifest, types of its columns, its text files, and a digest of its rows."""
 
 
 class Pack:
@@ -51,11 +50,9 @@ class Pack:
         parts = [found.get(part) for part in ("files", "runs")] if isinstance(found, dict) else [None]
         if not all(isinstance(part, dict) for part in parts) or found.get("format") != FORMAT:
             self._refuse(f"{NAME} is not of format {FORMAT!r}")
-        self.files: dict[str, str] = found["files"]
-        """sha256 of the Parquet files, by name."""
+        self.files: dict[str, str] = found["files"]  # sha256 of the Parquet files, by name
         self._runs: dict[str, Any] = found["runs"]
-        self.names = frozenset(self._runs)
-        """Names of the runs."""
+        self.names = frozenset(self._runs)  # names of the runs
 
     def entry(self, name: str) -> dict[str, Any]:
         """What the pack records of a run: see `ENTRY`."""

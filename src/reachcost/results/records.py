@@ -45,11 +45,8 @@ from reachcost.results.pack import NAME as PACK
 
 MANIFEST, ROWS = "manifest.json", "rows.parquet"
 FORMAT = "reachcost-run/2"
-ROOM = 2**24
-"""Bytes that Arrow needs to write a small file: without them it ends the process."""
-EVALUATED_ON = ("evaluation_set_sha256", "full_set_sha256")
-"""Settings that name an evaluation set. Older records lack them, and some runs know their set only once they run, so
-they are compared only if both sides have them."""
+ROOM = 2**24  # bytes that Arrow needs to write a small file: without them it ends the process
+EVALUATED_ON = ("evaluation_set_sha256", "full_set_sha256")  # settings that are compared only if both runs have them
 
 Columns = Mapping[str, np.ndarray]
 
@@ -59,12 +56,10 @@ class Evaluated:
     """The rows of a run that knows its evaluation set only once it runs."""
 
     rows: Columns
-    evaluation: Mapping[str, str]
-    """`EvaluationSet.record`, which the manifest adds to the configuration."""
+    evaluation: Mapping[str, str]  # `EvaluationSet.record`, which the manifest adds to the configuration
 
 
-Compute = Callable[[Path], Columns | Evaluated]
-"""Computes a run: called with a directory for further files, returns the rows."""
+Compute = Callable[[Path], Columns | Evaluated]  # writes further files into a directory, and returns the rows
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,7 @@ class Result:
     """The result of a computation, which can be recorded by another process."""
 
     rows: Columns
-    files: Mapping[str, bytes]
-    """Further files, by name."""
+    files: Mapping[str, bytes]  # further files, by name
     seconds: float
     machine: str = field(default_factory=machine)
     evaluation: Mapping[str, str] = field(default_factory=dict)
@@ -114,8 +108,7 @@ class Run:
 
     path: Path
     manifest: dict[str, Any]
-    pack: Pack | None = None
-    """The pack that holds its rows and files. Without one they are in the directory `path`."""
+    pack: Pack | None = None  # the pack that holds its rows and files. Without one they are in the directory `path`.
 
     @property
     def remedy(self) -> str:

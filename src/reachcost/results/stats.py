@@ -16,25 +16,17 @@ from reachcost.errors import ReachcostError
 ANALYSIS_SEED = 20260726
 RESAMPLES = 100_000
 LEVEL = 0.95
-KEPT_DRAWS = 50_000_000
-"""Maximum number of counts of resamples that are cached for the next values of the same shape."""
+KEPT_DRAWS = 50_000_000  # maximum number of counts of resamples that are cached for the next values of the same shape
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How one cost ranks E pools of S candidates, compared with a diagnostic cost.
+    """How one cost ranks E pools of S candidates, compared with a diagnostic cost."""
 
-    Attributes:
-        spearman: Rank correlation with the diagnostic cost, average ranks for ties [E]; 0 if a cost is constant.
-        oracle_best_rank: Percentage of other candidates that the cost puts strictly before the truly best one [E].
-        selected_distance: Diagnostic cost of the candidate that the cost selects [E].
-        top_k: Diagnostic costs of the k candidates that the cost puts first [E, k].
-    """
-
-    spearman: np.ndarray
-    oracle_best_rank: np.ndarray
-    selected_distance: np.ndarray
-    top_k: np.ndarray
+    spearman: np.ndarray  # rank correlation with the diagnostic cost, average ranks for ties [E]; 0 if one is constant
+    oracle_best_rank: np.ndarray  # % of other candidates that the cost puts strictly before the truly best one [E]
+    selected_distance: np.ndarray  # diagnostic cost of the candidate that the cost selects [E]
+    top_k: np.ndarray  # diagnostic costs of the k candidates that the cost puts first [E, k]
 
     def __repr__(self) -> str:
         rank = f"best candidate at {self.oracle_best_rank.mean():.1f} %"

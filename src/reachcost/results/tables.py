@@ -18,8 +18,8 @@ from reachcost.core.files import write_file
 from reachcost.core.json_files import LARGEST, LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
-SIMULATOR = "simulator"
-"""Model of rows that use no world model: lower and upper references."""
+SIMULATOR = "simulator"  # model of rows that use no world model: lower and upper references
+# Heading and digits of metrics; a study adds others.
 METRICS = {
     "success": ("success %", 1),
     "rho_geo": ("ρ_geo", 3),
@@ -34,37 +34,23 @@ METRICS = {
     "p_value": ("p", 2),
     "spearman": ("Spearman", 3),
 }
-"""Heading and digits of metrics; a study adds others."""
-WIDTH = 80
-"""Columns of a terminal."""
+WIDTH = 80  # columns of a terminal
 Bounds = Annotated[Sequence[float], Field(min_length=2, max_length=2)]
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        cost: Name of the terminal cost.
-        model: Name of the world model.
-        n: Number of episodes.
-        ours: Our value by metric.
-        interval: 95 % interval by metric.
-        paper: The paper's value by metric; None if the paper has no such row.
-        seed: Seed of the head or of the world model; None for the mean over seeds.
-        setting: Distinguishes rows of the same cost and model.
-        extra: Further entries of the JSON object.
-    """
-
-    cost: str
-    model: str
-    n: int
-    ours: Mapping[str, float]
-    interval: Mapping[str, Bounds]
-    paper: Mapping[str, float] | None
-    seed: int | None = None
-    setting: str = ""
-    extra: Mapping[str, Any] | None = None
+    cost: str  # name of the terminal cost
+    model: str  # name of the world model
+    n: int  # number of episodes
+    ours: Mapping[str, float]  # our value by metric
+    interval: Mapping[str, Bounds]  # 95 % interval by metric
+    paper: Mapping[str, float] | None  # the paper's value by metric; None if the paper has no such row
+    seed: int | None = None  # seed of the head or of the world model; None for the mean over seeds
+    setting: str = ""  # distinguishes rows of the same cost and model
+    extra: Mapping[str, Any] | None = None  # further entries of the JSON object
 
     def as_json(self) -> dict[str, Any]:
         """The row as a JSON object."""
@@ -103,23 +89,14 @@ class TableRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table with a note that explains its numbers.
+    """A table with a note that explains its numbers."""
 
-    Attributes:
-        name: Name of the table and its files.
-        note: What the numbers are and how they were made.
-        metrics: Metrics in the order of the columns.
-        rows: The rows.
-        provenance: Further entries of the JSON object, such as sha256 of the recorded rows.
-        headings: Heading and digits of metrics, in addition to `METRICS`.
-    """
-
-    name: str
-    note: str
-    metrics: Sequence[str]
+    name: str  # name of the table and its files
+    note: str  # what the numbers are and how they were made
+    metrics: Sequence[str]  # metrics in the order of the columns
     rows: Sequence[TableRow]
-    provenance: Mapping[str, Any]
-    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    provenance: Mapping[str, Any]  # further entries of the JSON object, such as sha256 of the recorded rows
+    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # heading and digits of further metrics
 
     def __repr__(self) -> str:
         costs = ", ".join(dict.fromkeys(row.cost for row in self.rows))

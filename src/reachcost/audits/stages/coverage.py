@@ -23,10 +23,10 @@ RULE = Rule(
     "imagine them (reachcost fit --labels imagined)",
     share=True,
 )
+# Without an oracle path: for ends of candidates or, without a simulator, for held-out rows.
 PLACES_RULE = Rule(
     "coverage", "% of places not in the logs", 10.0, False, RULE.advice, share=True, name="coverage-places"
 )
-"""Rule without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
 SAMPLE = 20_000  # logged latents that others are compared with
 QUANTILE = 0.99  # quantile of the distances between logged latents beyond which a latent counts as not held
 GAP = 3  # consecutive states that the logs do not hold

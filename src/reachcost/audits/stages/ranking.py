@@ -26,17 +26,17 @@ RULE = Rule(
     True,
     "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
 )
+# Advice if the cost is already a head.
 LEARNED = (
     "this head ranks candidates badly: let the logs choose its labels (reachcost fit) or, on logged times, its recipe "
     "(--recipe auto), log more, or longer episodes"
 )
-"""Advice if the cost is a head already."""
 MARGIN = 0.1  # difference between rank correlations on logs that counts as clear
+# Rule without an oracle distance.
 LOGS_RULE = replace(RULE, measured="correlation, logged times", threshold=-MARGIN, name="ranking-logs")
-"""Rule without an oracle distance."""
 GOALS = 100  # logged goals to rank states for
+# Recipe and training pairs of the reference head, which only shows whether logged times can be learned.
 QUICK, PAIRS = Recipe(epochs=3, hidden=128), 30_000
-"""Recipe and training pairs of the reference head, which only shows whether logged times can be learned."""
 
 
 @once
