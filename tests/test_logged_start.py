@@ -200,7 +200,8 @@ def test_a_planner_declares_its_requirements() -> None:
     with pytest.raises(rc.ReachcostError, match="encode_logs"):
         rc.control(task, model, costs, few, Repeating())
     with pytest.raises(rc.ReachcostError, match="Repeating"):
-        rc.control(rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072"), costs, few, Repeating())
+        rooms, lewm = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
+        rc.control(rooms, lewm, costs, rooms.evaluation_set("high-distance").spread(2), Repeating())
     with pytest.raises(rc.ReachcostError, match="logs="):
         rc.control(task, model, costs, few, rc.planning.RandomPolicy(), logs=latents)
     unfit: Any = type("Unfit", (), {"executed": 1, "plan": Repeating.plan})()

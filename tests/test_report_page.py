@@ -177,7 +177,11 @@ def test_odd_names_and_huge_values_of_costs_are_drawn(
     browser: Browser, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
 ) -> None:
     names = ("constructor", "__proto__")  # properties of objects in JavaScript
-    costs = dict.fromkeys(names, lambda terminal, goal: torch.full(terminal.shape[:2], 1e16))
+
+    def huge(terminal: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        return torch.full(terminal.shape[:2], 1e16)
+
+    costs: dict[str, rc.TerminalCost] = dict.fromkeys(names, huge)
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
     report = rc.Report(runs, task=world, model=lewm, costs=costs)
     with opened(browser, report.save(tmp_path / "odd.html").as_uri()) as page:
