@@ -199,8 +199,8 @@ def test_a_planner_declares_its_requirements() -> None:
     assert rc.control(task, model, costs, few, Repeating(), logs=latents, budget=3).paths.shape[2] == 4
     with pytest.raises(rc.ReachcostError, match="encode_logs"):
         rc.control(task, model, costs, few, Repeating())
+    rooms, lewm = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     with pytest.raises(rc.ReachcostError, match="Repeating"):
-        rooms, lewm = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
         rc.control(rooms, lewm, costs, rooms.evaluation_set("high-distance").spread(2), Repeating())
     with pytest.raises(rc.ReachcostError, match="logs="):
         rc.control(task, model, costs, few, rc.planning.RandomPolicy(), logs=latents)

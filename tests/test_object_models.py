@@ -16,15 +16,8 @@ from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.training import train_world_model
 
 WHITE, GREEN, BLUE, RED = (255, 255, 255), (144, 238, 144), (20, 40, 200), (200, 30, 30)
-SHORT: dict[str, Any] = {
-    "steps": 4,
-    "refinement": 4,
-    "windows": 8,
-    "transitions": 32,
-    "validate_every": 2,
-    "projections": 16,
-}
-TINY = TrainingPlan(size="objects", seed=5, holdout=0.2, threads=1, refinement_rate=6e-3, **SHORT)
+SHORT: dict[str, Any] = {"steps": 4, "refinement": 4, "windows": 8, "transitions": 32, "validate_every": 2}
+TINY = TrainingPlan(size="objects", seed=5, holdout=0.2, threads=1, refinement_rate=6e-3, projections=16, **SHORT)
 
 
 def rendered(places: np.ndarray, shift: float = 0.0) -> np.ndarray:
