@@ -167,7 +167,7 @@ def test_commands_accept_custom_tasks_and_models(own: Path, capsys: pytest.Captu
     assert main(["fit", *model, "--pairs", "500", "--out", "head"]) == 0
     assert rc.load_head("head").latent_dim == 1
     assert main(["fit", *model[:2], "--logs", "ring.h5", "--out", "other"]) == 1
-    assert "asks for `task`, and there is none: give --task" in capsys.readouterr().err
+    assert "has the parameter `task`, which is not given: give --task" in capsys.readouterr().err
     assert not Path("other").exists()
 
 

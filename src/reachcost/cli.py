@@ -109,7 +109,7 @@ def parse(commands: Mapping[str, Command], arguments: Sequence[str]) -> Callable
 
 
 def _joined(commands: Mapping[str, Command], arguments: Sequence[str]) -> list[str]:
-    """Join the words of a command of two, `logs generate`; its first word alone asks for help."""
+    """Join the two words of the command `logs generate`; `logs` alone shows its help."""
     for name in commands:
         words = name.split()
         if len(words) > 1 and [*arguments[: len(words)]] == words:

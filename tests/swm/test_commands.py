@@ -87,7 +87,7 @@ def test_goals_can_come_from_a_dataset(
     assert "note:" not in capsys.readouterr().out
     for options, named in (
         (["--held-out", str(unseen), "--goal-offset", "1000"], "only 0 episodes last longer than 1000 steps"),
-        ([], "--goal-offset 10 is within a dataset"),
+        ([], "--goal-offset 10 requires a dataset"),
         (["--held-out", str(unseen), "--evaluation", "balanced"], "give one"),
     ):
         assert main([*evaluate, *options]) == 1

@@ -34,7 +34,7 @@ from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 50_000  # training pairs per epoch of each recipe
 ERROR_PAIRS = 10_000  # pairs on which the errors of heads are compared
-FLOORS = ("raw", "shuffled", "constant")  # latent distance, a head on shuffled labels, and 0 everywhere
+FLOORS = ("raw", "shuffled", "constant")  # baselines: latent distance, a head on shuffled labels, and 0 everywhere
 BASELINE, MEAN_GAP = "raw", "mean-gap"
 RANKS_NOTE = (
     "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "
@@ -55,7 +55,7 @@ class Choice:
     name: str  # name of the chosen recipe
     best: LabelledRecipe  # the chosen recipe; `repair(recipe=choice.best)` trains it
     reason: str  # why it was chosen, in one sentence
-    # Rank correlation with the fastest logged path to each goal, by recipe and floor, with intervals.
+    # Rank correlation with the fastest logged path to each goal, by recipe and baseline, with intervals.
     table: ResultTable
 
 
@@ -160,7 +160,7 @@ def _joined(halves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]
 
 
 def _warn_of_floors(name: str, ranks: Mapping[str, np.ndarray], episodes: np.ndarray) -> None:
-    """Warn if the chosen recipe is not better than a floor."""
+    """Warn if the chosen recipe is not better than a baseline."""
     for floor in FLOORS:
         if clustered_mean(ranks[name] - ranks[floor], episodes)[0] <= 0:
             means = " and ".join(f"{ranks[cost].mean():.2f}" for cost in (name, floor))
@@ -183,7 +183,7 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
         if not isinstance(recipe, Recipe | LabelledRecipe):
             raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
         if name in FLOORS:
-            raise ReachcostError(f"recipe {name!r} has the name of a floor: give it another name")
+            raise ReachcostError(f"recipe {name!r} has the name of a baseline: give it another name")
     return {name: LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe for name, recipe in recipes.items()}
 
 
@@ -218,7 +218,7 @@ def compare_heads(
         if not isinstance(head, LearnedHead) or name in (BASELINE, MEAN_GAP):
             raise ReachcostError(f"head {name!r} is a {type(head).__name__}: give a fitted head with another name")
         if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
-            raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
+            raise ReachcostError(f"head {name!r} was fitted on the same logs: give logs that no head has seen")
     costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}
     require_one_model(costs, model)
     latents = encode_logs(model, logs, progress=progress)

@@ -55,13 +55,13 @@ class Subject:
         if self.evaluation is not None:
             require_set(self.evaluation)
         if (self.task is None) != (self.evaluation is None):
-            raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
+            raise ReachcostError("a task and an evaluation set go together: give both, or neither to audit from logs")
         if self.task is not None:
             require_actions(self.task, self.model)
             require_planner(self.task, self.planner)
             require_logs_of(self.task, self.latents.logs)
         if not isinstance(self.planner, SamplingPlanner) or not is_dataclass(self.planner):
-            raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
+            raise ReachcostError(f"planner is {self.planner!r}: give a sampling planner, such as CEM()")
         if self.planner.from_logs:
             raise ReachcostError("the planner begins with logged actions: give one without from_logs")
         self._require_columns()

@@ -58,7 +58,7 @@ def audit(
             renders them.
         task: Simulated world: a name, or a custom task as module:Class or file.py:Class. By default the audit uses
             logs only.
-        head: Directory of the head behind the terminal cost, or hf://user/name. By default latent distance is audited.
+        head: Directory of the head to audit, or hf://user/name. By default latent distance is audited.
         held_out: Dataset that the head was not fitted on, for an audit without a simulator.
         evaluation: Evaluation set of the task; by default its first.
         episodes: Number of episodes, spread over the evaluation set; by default all.
@@ -66,12 +66,12 @@ def audit(
         iterations: Number of iterations of the planner.
         horizon: Action blocks (or discrete actions) of a candidate; by default that of the planner.
         threshold: Thresholds of stages, as in: --threshold execution=50 ranking=0.8
-        state_columns: Indices of the logged state that one frame shows, as in: --state-columns 0 1; by default those
-            that the task names, or all.
-        criteria: Leave out the paper's falsification criteria, which take some minutes.
+        state_columns: Indices of the numbers of a state that one frame shows, as in: --state-columns 0 1; by default
+            those that the task names, or all.
+        criteria: Skip the paper's falsification criteria, which take some minutes.
         logs_only: Render frames with the task but do not use its simulator, as with a real robot.
-        out: JSON file for stages, verdict and criteria. A .parquet file of the same name gets the numbers of each
-            episode, and a .scene.json file what `reachcost report` draws.
+        out: JSON file for stages, verdict and criteria. A .parquet file of the same name holds the numbers of each
+            episode, and a .scene.json file holds the episodes and maps for `reachcost report`.
         report: HTML file for a report with episodes and maps.
     """
     from reachcost.audits.audit import read_rows, rows_path, write_audit

@@ -46,7 +46,7 @@ def evaluate(
 ) -> None:
     """Compare success before and after a repair in `World.evaluate` of stable-worldmodel.
 
-    It takes JEPA models and worlds of stable-worldmodel. Evaluate others in Python, with `rc.control`.
+    It requires a JEPA model and a world of stable-worldmodel. Evaluate others in Python, with `rc.control`.
 
     Args:
         head: Directory of the head, or hf://user/name.
@@ -61,7 +61,7 @@ def evaluate(
         iterations: Number of iterations of the planner.
         from_logs: Start plans from action sequences in --logs: --candidates 37 --iterations 5 are then enough.
         seed: Seed of the planner, and of starts and goals from a dataset.
-        out: Directory for the table: tables/*.json and .md in it.
+        out: Directory for the table, which is written to OUT/tables as .json and .md.
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
@@ -71,14 +71,14 @@ def evaluate(
     use_device(device)
     require_least(0, seed=seed)
     if from_logs and logs is None:
-        raise ReachcostError("--from-logs begins with what was logged: give the --logs")
+        raise ReachcostError("--from-logs starts plans from logged actions: give --logs")
     if out is not None:
         require_writable(out / "tables")
     world, planner = task_option(task), planner_option(None, candidates, iterations)
     opened = None if logs is None else logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     if not isinstance(loaded, JepaWorldModel):
-        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python, by rc.control")
+        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python with rc.control")
     fitted = rc.load_head(head)
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
@@ -108,7 +108,7 @@ def _goals(
 
     if held_out is None:
         if offset is not None:
-            raise ReachcostError(f"--goal-offset {offset} is within a dataset: give one with --held-out")
+            raise ReachcostError(f"--goal-offset {offset} requires a dataset: give one with --held-out")
         complete = evaluation_option(world, evaluation)
         return complete, complete.spread(episodes)
     if evaluation is not None:

@@ -35,9 +35,9 @@ def explore(
     Args:
         model: World models to choose from on the page: names that `rc.zoo()` lists, directories of
             `reachcost train-model`, checkpoints of stable-worldmodel, hf://user/name, or custom ones as module:factory
-            or file.py:factory. By default one that comes with the task, and one that knows its other layouts.
+            or file.py:factory. By default the first bundled model of the task, and one trained in its other layouts.
         head: Directory of the head of the first world model, or hf://user/name. By default a head is fitted on logs of
-            the task for each world model and kept, half a minute each the first time.
+            the task for each world model and stored; the first time, this takes half a minute for each.
         port: Port of the page; by default any that is free.
         open: Do not open the page in a browser.
     """
@@ -73,11 +73,11 @@ def explore(
 
 
 def default_models(task: rc.Task) -> tuple[str, ...]:
-    """The first world model of the task, and one that knows its other layouts if this machine has it."""
+    """The first world model of the task, and one trained in its other layouts if this machine has it."""
     from reachcost.explorer.heads import knows_layouts
 
     if not task.models:
-        raise ReachcostError(f"no world model comes with {task.name}: name yours, --model")
+        raise ReachcostError(f"no world model is bundled with {task.name}: name one with --model")
     local = {name for name, directory in rc.zoo().items() if directory is not None}
     others = [name for name in task.models if knows_layouts(task, name) and name in local]
     return tuple(dict.fromkeys([task.models[0], *others[:1]]))

@@ -89,7 +89,7 @@ def fit(
     require_least(1, pairs=pairs)
     require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
-        raise ReachcostError(f"--recipe {recipe} is for temporal labels: leave it out with --labels {labels}")
+        raise ReachcostError(f"--recipe {recipe} requires temporal labels: leave it out, or --labels {labels}")
     require_new(out)
     require_page(report)
     require_writable(out.parent)
@@ -160,7 +160,7 @@ def compare(
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> None:
-    """Compare heads on logs that none of them has seen: how they rank states, and how large their errors are.
+    """Compare heads on logs that no head was fitted on: how well they rank states, and how large their errors are.
 
     Args:
         heads: Directories of heads, or hf://user/name.

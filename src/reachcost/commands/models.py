@@ -40,7 +40,7 @@ def generate_logs(
     pixels: int = 0,
     overwrite: Flag = False,
 ) -> None:
-    """Run the public data policy of a task, and log it into an HDF5 file in the layout of stable-worldmodel.
+    """Run the data policy of a task, and write the episodes to an HDF5 file in the layout of stable-worldmodel.
 
     Args:
         task: World: a name such as tworoom, or a custom task as module:Class or file.py:Class.
@@ -100,15 +100,15 @@ def train_model(
         seed: Seed of initial weights, windows and projections.
         size: Architecture: `compact` for two CPU cores; `wide`, larger, for logs of many worlds; `objects` for worlds
             with a few moving colours; `paper`, the public ViT-tiny at 224 px, for a GPU.
-        steps: Number of updates of all parts; by default 3,000 (compact), 6,000 (wide), 1,500 (objects) or
-            50,000 (paper).
-        refinement: Number of later updates of the predictor; by default 4,000 (compact), 10,000 (wide), 6,000
-            (objects) or 0 (paper).
+        steps: Number of updates of all parts in the first phase; by default 3,000 (compact), 6,000 (wide),
+            1,500 (objects) or 50,000 (paper).
+        refinement: Number of updates of the predictor in the second phase; by default 4,000 (compact), 10,000 (wide),
+            6,000 (objects) or 0 (paper).
         ahead: Number of action blocks that the predictor learns to predict from its own predictions; by default 3
             (wide) or 1.
-        worlds: Number of worlds in an update, for logs of several (column `world_idx`); by default 16 (wide) or 0,
-            which mixes all worlds.
-        threads: Number of CPU threads. Another number rounds differently.
+        worlds: Number of worlds in an update, for logs of several worlds (column `world_idx`); by default 16 (wide) or
+            0, which mixes all worlds.
+        threads: Number of CPU threads. Another number changes the rounding of results.
     """
     from reachcost.core.devices import choose_device
     from reachcost.core.progress import ConsoleProgress
@@ -214,7 +214,7 @@ def push(
         source: Directory of `reachcost fit` or `reachcost train-model`, or a name that `rc.zoo()` lists.
         repo: Repository, user/name. An existing one is updated.
         private: Make a new repository visible to its owner only.
-        license: License on the card, as in: mit. By default the card names none.
+        license: License named on the card, such as mit; by default none.
     """
     from reachcost.hub import push as push_to_hub
 

@@ -47,10 +47,10 @@ DefaultTask = Annotated[
 Renderer = Annotated[
     str | None, shown_as("STR", f"World that renders frames of logged states: {', '.join(task_names())}, {OWN_TASK}.")
 ]
-Device = Annotated[str, tyro.conf.arg(help="Device of torch, as in: cpu, cuda, auto (a GPU if there is one).")]
+Device = Annotated[str, tyro.conf.arg(help="Device of torch: cpu, cuda, or auto (a GPU if there is one).")]
 TrustPickle = Annotated[
     bool,
-    tyro.conf.arg(help="Load an old pickled checkpoint, which can run any code in it.", help_behavior_hint=""),
+    tyro.conf.arg(help="Load an old pickled checkpoint, although it can run any code.", help_behavior_hint=""),
 ]
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 REMEDY = "fix it, and try again"
@@ -220,7 +220,7 @@ def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
     wanted = {name: part for name, part in signature(_callable(text, factory)).parameters.items() if name in offered}
     for name, part in wanted.items():
         if offered[name] is None and part.default is Parameter.empty:
-            raise ReachcostError(f"{text} asks for `{name}`, and there is none: give --{name}")
+            raise ReachcostError(f"{text} has the parameter `{name}`, which is not given: give --{name}")
     given = {name: offered[name] for name in wanted if offered[name] is not None}
     return call_foreign(lambda: factory(**given), f"{text} failed", REMEDY)
 

@@ -27,10 +27,10 @@ class Options:
     """Options of commands that make tables."""
 
     report: OptionalPath = None
-    """HTML file for a report with maps and episodes. Heads that were not kept are trained again for it."""
+    """HTML file for a report with maps and episodes. Heads without stored weights are trained again for it."""
     device: Device = "auto"
     plan: Flag = False
-    """Show what is recorded, what is missing, and about how long it takes, and compute nothing."""
+    """Show which runs are recorded and which are missing, estimate their time, and compute nothing."""
     on: Literal["here", "local", "ray"] = "here"
     """Where to compute: `here` is this process, `local` are worker processes of this machine, `ray` is a cluster."""
     workers: OptionalInt = None
@@ -44,9 +44,9 @@ class Options:
 
         require_least(1, workers=self.workers)
         if self.workers is not None and self.on == "here":
-            raise ReachcostError("--workers sets a number of processes: add --on local")
+            raise ReachcostError("--workers requires worker processes: add --on local")
         if self.address is not None and self.on != "ray":
-            raise ReachcostError("--address is that of a Ray cluster: add --on ray")
+            raise ReachcostError("--address requires a Ray cluster: add --on ray")
         use_device(self.device)
 
     def make(self, requests: Sequence[TableRequest], out: Path, title: str) -> None:
@@ -119,7 +119,7 @@ def reproduce(
     """Reproduce tables and figures of the paper, with its numbers next to ours. It can be interrupted and resumed.
 
     Args:
-        name: A table, a figure, a group of them (`figures` for all of these), or `all`. A wrong name lists them.
+        name: A table, a figure, a group of tables, `figures`, or `all`. An unknown name lists the known ones.
         out: Directory for records, tables and figures.
     """
     from reachcost.experiments.registry import (

@@ -28,13 +28,13 @@ def sweep(
     trust: Flag = False,
     options: TableOptions = DEFAULT,
 ) -> None:
-    """Run every combination of the lists in a file, and make one table of them. It can be interrupted and resumed.
+    """Run every combination of the settings in a file, and make one table. It can be interrupted and resumed.
 
     Args:
         file: A TOML file with a task, models, heads, costs, planners, seeds and more. `docs/sweeps.md` has an example.
         out: Directory for records and the table.
-        trust: Import code outside reachcost that the file names as module:name or path/to/file.py:name, which can run
-            anything. Without this option the command asks first, also for --plan; without a terminal it refuses.
+        trust: Import the code outside reachcost that the file names as module:name or path/to/file.py:name; that code
+            can do anything. Without this option the command asks first, also for --plan. Without a terminal it refuses.
     """
     from reachcost.experiments.cells import StudyRef
     from reachcost.experiments.cells.schedule import TableRequest

@@ -255,7 +255,7 @@ def _signature(path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def reading(path: Path, otherwise: str) -> Iterator[Group]:
-    """The root group of a file while the block lasts; errors end with what to give otherwise."""
+    """The root group of a file, open until the block ends; errors recommend `otherwise`."""
     remedy = f"copy or generate it again, or {otherwise}"
     with _sentences(path, remedy=remedy), contextlib.closing(File(path, remedy)) as file:
         yield Group(file, file.handle())

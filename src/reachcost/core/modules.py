@@ -97,7 +97,7 @@ class StoredModule:
         expected, found = _shapes(module.state_dict()), _shapes(weights)
         for name in sorted(expected.keys() | found.keys()):
             if expected.get(name) != found.get(name):
-                self.refuse(f"weight {name!r} is {found.get(name)}, its config asks for {expected.get(name)}")
+                self.refuse(f"weight {name!r} is {found.get(name)}, but its config describes {expected.get(name)}")
         for name, tensor in weights.items():
             if not torch.isfinite(tensor).all():
                 self.refuse(f"weight {name!r} is not finite")

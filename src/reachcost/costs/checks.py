@@ -43,7 +43,7 @@ def require_cost(cost: object, what: str) -> None:
     """Raise an error for anything but a terminal cost."""
     if isinstance(cost, nn.Module):
         raise ReachcostError(f"{what} is a head: wrap it, HeadCost(head)")
-    require_callable(cost, what, "give a terminal cost, say rc.LatentMSE() or rc.HeadCost(head)")
+    require_callable(cost, what, "give a terminal cost, such as rc.LatentMSE() or rc.HeadCost(head)")
 
 
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:

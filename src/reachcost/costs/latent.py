@@ -36,7 +36,7 @@ class LatentMSE:
         """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         if terminal.shape[-1] != goal.shape[-1] or not terminal.is_floating_point():
             wrong = f"{terminal.dtype} [{terminal.shape[-1]}] with [{goal.shape[-1]}]"
-            raise ReachcostError(f"LatentMSE compares float latents of one dimension, not {wrong}: use one model")
+            raise ReachcostError(f"LatentMSE compares float latents of one size, not {wrong}: encode with one model")
         return (terminal - goal[:, None]).square().mean(-1)
 
 

@@ -82,7 +82,7 @@ class TabularCost:
 def tabulate(model: FiniteModel, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
     """Return model and costs in tabular form; a cost must score candidates independently, or be a `HybridCost`."""
     if not isinstance(model, FiniteModel):
-        raise ReachcostError(f"{type(model).__name__} has no `transitions` and `latents` of finitely many states")
+        raise ReachcostError(f"{type(model).__name__} lacks `transitions` or `latents`: give a finite world model")
 
     def table(cost: TerminalCost) -> TerminalCost:
         if isinstance(cost, HybridCost):

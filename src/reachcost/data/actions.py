@@ -53,7 +53,7 @@ class ActionBlocks:
     def of(cls, logs: Logs, length: int, taken: np.ndarray | None = None) -> ActionBlocks:
         """Measure logged actions; `taken` selects rows [R], by default all but the last of each episode."""
         if "action" not in logs.columns:
-            raise ReachcostError("these logs have no column 'action': a world model of actions needs one")
+            raise ReachcostError("these logs have no column 'action': log the actions")
         if len(shape := logs.columns["action"].shape) != 2:
             raise ReachcostError(f"the column 'action' is {shape}: log actions as [rows, components]")
         if taken is None:

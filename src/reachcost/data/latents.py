@@ -114,7 +114,7 @@ def encode_logs(
     """Encode every row of the logs, `batch` rows at a time.
 
     Args:
-        model: The world model. If it has a `fingerprint`, or weights to make one of, its latents are kept on disk, and
+        model: The world model. If it has a `fingerprint`, or weights to compute one, its latents are kept on disk, and
             an interrupted encoding continues where it stopped.
         logs: The logs.
         batch: Rows encoded together.
@@ -144,7 +144,7 @@ def encode_logs(
     identity = model_identity(model)
     if not identity and cache is not False:
         warnings.warn(
-            f"{name_of(model)} has no `fingerprint` and no weights to make one of, so latents are not kept and heads "
+            f"{name_of(model)} has no `fingerprint` and no weights to compute one, so latents are not kept and heads "
             "cannot be matched with it: give it one, such as 'my-model-1', and change it whenever the encoder changes",
             ReachcostWarning,
             stacklevel=1,  # this line, so that it is shown once

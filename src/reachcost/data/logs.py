@@ -114,7 +114,7 @@ class Logs:
     def episode(self, number: int) -> dict[str, np.ndarray]:
         """Columns of one episode."""
         if not 0 <= number < len(self):
-            raise ReachcostError(f"there is no episode {number}: these logs have 0 to {len(self) - 1}")
+            raise ReachcostError(f"there is no episode {number}: choose 0 to {len(self) - 1}")
         start = int(self.offsets[number])
         return {name: column[start : start + int(self.lengths[number])] for name, column in self.columns.items()}
 

@@ -63,7 +63,7 @@ def require_rows(columns: Mapping[str, Any], lengths: np.ndarray, where: str = "
 def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
     """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
     if "state" not in columns and "pixels" not in columns:
-        raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
+        raise ReachcostError(f"{where} has no `state`, `pos_agent` or `pixels`: add one to {sorted(columns)}")
     require_rows(columns, lengths, where)
     offsets = np.cumsum(lengths) - lengths
     for name in VECTORS:
@@ -90,7 +90,7 @@ def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray)
 
 def _require_steps(where: str, lengths: np.ndarray) -> None:
     if not len(lengths):
-        raise ReachcostError(f"{where}: there are no episodes, log some first")
+        raise ReachcostError(f"{where} has no episodes: log some first")
     short = np.flatnonzero(lengths < 2)
     if len(short):
         raise ReachcostError(f"{where}: {len(short)} episodes have no step, first episode {short[0]}: leave them out")

@@ -230,7 +230,7 @@ def read_column(column: Column) -> np.ndarray:
     known = column.attribute("sha256")
     if known is not None and _checksum(column.name, values) != known:
         raise ReachcostError(
-            f"{column.where}: {column.name} is not what was written, by its checksum: copy or generate the file "
+            f"{column.where}: {column.name} does not match its checksum: copy or generate the file "
             "again, or remove the attribute `sha256` of a column that you changed yourself"
         )
     return values

@@ -44,7 +44,7 @@ def read_lance(path: Path) -> Columns:
     """Read a `.lance` table, or the one in a directory; frames stay on disk."""
     tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
     if len(tables) != 1:
-        raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
+        raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, which ends in .lance")
     table = _open(tables[0])
     kinds: dict[str, Any] = _call(path, lambda: {field.name: field.type for field in table.schema})
     images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
@@ -101,7 +101,7 @@ def _open(path: Path) -> Any:
     try:
         import lance
     except ImportError as error:
-        raise ReachcostError(f"{path} is a Lance table: install what reads it, pip install 'reachcost[swm]'") from error
+        raise ReachcostError(f"{path} is a Lance table, which needs pylance: pip install 'reachcost[swm]'") from error
     return _call(path, lambda: lance.dataset(str(path)))
 
 

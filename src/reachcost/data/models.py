@@ -104,7 +104,7 @@ def require_model(model: object, *parts: str) -> None:
     """Raise an error for anything but a world model with these parts, by default all that planning needs."""
     wanted = parts or ("latent_dim", "action_dim", "encode", "rollout")
     if model is None or isinstance(model, str | PurePath | type):
-        refuse(model, "the world model", "load it, rc.load_world_model(name), or write a class, see rc.WorldModel")
+        refuse(model, "the world model", "load one by rc.load_world_model(name), or write a class as rc.WorldModel")
     if missing := [part for part in wanted if not hasattr(model, part)]:
         refuse(model, "the world model", f"it lacks {', '.join(missing)}, see reachcost.WorldModel")
 

@@ -74,7 +74,7 @@ class HeadPlan:
             raise ReachcostError("oracle pairs are of all rows: add coverage='random' to rows, or leave rows out")
         if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):
             raise ReachcostError(
-                f"{self.labels} labels are held out, and shuffled, as `repair` does it: leave that alone"
+                f"{self.labels} labels have the holdout and shuffling of `repair`: leave `holdout` and `shuffled` out"
             )
 
     @property

@@ -1,1 +1,1 @@
-"""`reachcost explore`: a local page on which one clicks a start and a goal, and watches a live planner."""
+"""`reachcost explore`: a local page to click a start and a goal, and to watch the planner."""

@@ -61,8 +61,8 @@ def fit(
     >>> head.record["best_epoch"] in (1, 2)
     True
     """
-    require_type(pairs, Pairs, "pairs", "give labelled pairs, say rc.labels.TemporalPairs(latents)")
-    require_type(recipe, Recipe | None, "recipe", "give a Recipe, say rc.Recipe(epochs=4)")
+    require_type(pairs, Pairs, "pairs", "give labelled pairs, such as rc.labels.TemporalPairs(latents)")
+    require_type(recipe, Recipe | None, "recipe", "give a Recipe, such as rc.Recipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or pairs.default_recipe, as_progress(progress)
 

@@ -39,8 +39,8 @@ from reachcost.protocols import WorldModel
 
 HOLDOUT = 0.1  # share of the episodes that are held out of training; they select the epoch
 MIN_ASYMMETRY = 0.15  # relative difference between the times of both directions from which labels are directed
-# By how much a head may rank held-out logs worse than a head on logged times. Logs contain few of the paths that other
-# labels are for, those that no episode took.
+# Margin by which a head may rank held-out logs worse than a head on logged times: held-out logs rarely contain the
+# paths that only other labels know, those that no single episode took.
 MARGIN = 0.02
 MIN_CORRELATION = 0.5  # below it a head on logged times shows nothing, as with short episodes
 # Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories.

@@ -1,8 +1,8 @@
 """Exclusion of evaluation sets from training pairs, and the proof that sampled pairs respect it.
 
-Logged source episodes are found by the states themselves, in logs that may store states more coarsely than the set
-does. Not found are states that were cut, rescaled or made noisy, and a few sources in coarse logs with more
-coincidences than sources.
+Source episodes are found by comparing states, also if the logs store states more coarsely than the set does. States
+that were cut, rescaled or made noisy are not found. In coarse logs with more coincidences than sources, a few sources
+are not found.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class LoggedStates:
     def find(self, chosen: EvaluationSet) -> tuple[np.ndarray, np.ndarray, str]:
         """Numbers of the start and goal states of a set [2, E], -1 for a missing one, empty if they match by chance.
 
-        Also returns its source rows, and the rounding of the logs, if it hides which matches are coincidences.
+        Also returns its source rows, and the rounding of the logs, if rounding hides which matches are coincidences.
         """
         rounding, found = self._as_stored(np.concatenate([chosen.starts, chosen.goals]))
         ends, nothing = found.reshape(2, len(chosen)), np.empty(0, np.int64)
@@ -143,7 +143,7 @@ class LoggedStates:
         if len(named := self._named_rows(chosen, found)):
             return ends, named, ""
         held = int((found >= 0).sum())
-        # Probabilities that as many, and that all, are found although none of them is from these logs.
+        # Probabilities of finding this number of states by chance, and of finding all of them by chance.
         by_chance, even_all = bdtrc([held - 1, len(found) - 1], len(found), self._crowding) > BY_CHANCE
         if held and (even_all or (self._crowding > CROWDED and not by_chance)):
             return ends[:, :0], nothing, rounding

@@ -40,7 +40,7 @@ class OraclePairs(Pairs):
     """Pairs of any two logged rows, labelled by the true distance of the task. Not a repair: it needs the simulator.
 
     The logs need a column `state`. Pairs without a path from the first to the second row are resampled. `groups` maps
-    the states of pairs [P, ...], [P, ...] to group numbers [P], and each group gets as many pairs. Other arguments are
+    the states of pairs [P, ...], [P, ...] to group numbers [P], and each group gets equally many. Other arguments are
     as for `TemporalPairs`.
 
     >>> from reachcost import encode_logs, make_task
@@ -80,7 +80,7 @@ class OraclePairs(Pairs):
             def refused(first: np.ndarray, second: np.ndarray, distance: np.ndarray) -> np.ndarray:
                 return exclusion.bans(first, second) | np.isinf(distance)
 
-            # With groups, sample many more pairs, to keep as many of each group.
+            # With groups, sample many more pairs, to keep the same number from each group.
             columns = sample_allowed(number if groups is None else 20 * number, draw, refused)
             if groups is not None:
                 chosen = _equally_many(groups(*(states[rows] for rows in columns[:2])), number)
@@ -97,7 +97,7 @@ class OraclePairs(Pairs):
 
 
 def _equally_many(groups: np.ndarray, count: int) -> np.ndarray:
-    """Positions of `count` pairs, ascending, as many of each group up to rounding."""
+    """Positions of `count` pairs, ascending, the same number from each group up to rounding."""
     found = np.unique(groups)
     wanted = np.diff(np.linspace(0, count, len(found) + 1).astype(int))
     chosen = [np.flatnonzero(groups == group)[:share] for group, share in zip(found, wanted, strict=True)]
@@ -128,7 +128,7 @@ def located_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows without the source episodes of an excluded set [N], and their values of `Task.bottleneck` [N].
 
-    If the task defines no bottleneck, a sample of the rows and the paths of the excluded set do.
+    If the task defines no bottleneck, a sample of the rows is located by the paths of the excluded set.
     """
     usable, states = Exclusion(latents.logs, exclude).require_rows(), np.asarray(latents.logs.columns["state"])
     if exclude is None or task.offers("bottleneck") or not task.offers("distance"):

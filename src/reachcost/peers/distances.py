@@ -66,7 +66,7 @@ def fit_qrl(
     Arguments not listed are as for `TemporalPairs` and `fit`.
 
     Args:
-        recipe: How the head is built and trained. Its kind is iqe, mrn, or euclidean if return paths are as long.
+        recipe: How the head is built and trained. Its kind is iqe, mrn, or euclidean if return paths have equal length.
         count: Number of transitions per epoch.
         stride: Steps of a transition; use more if one step hardly changes a latent.
         far: Steps beyond which pairs are not pushed further; by default those of the longest episode.
@@ -270,7 +270,7 @@ def _learn(
     The last epoch is kept, because losses with a moving target or multiplier cannot be compared between epochs.
     `record["validation_rho"]` is the rank correlation with gaps of held-out episodes.
     """
-    require_type(recipe, Recipe, "recipe", 'give a Recipe, say rc.Recipe(head="iqe")')
+    require_type(recipe, Recipe, "recipe", 'give a Recipe, such as rc.Recipe(head="iqe")')
     require_type(transitions.seed, int, "seed", "give a whole number")
     require_type(count, int, "count", "give a whole number of transitions")
     if recipe.head not in METRICS:

@@ -81,7 +81,7 @@ def fit_budget(
     epoch. Deterministic given the seed. `pairs` is the number of training pairs per epoch; other arguments are as for
     `repair` and `fit`.
     """
-    require_type(recipe, BudgetRecipe | None, "recipe", "give a BudgetRecipe, say rc.peers.BudgetRecipe(epochs=4)")
+    require_type(recipe, BudgetRecipe | None, "recipe", "give one, such as rc.peers.BudgetRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or BudgetRecipe(), as_progress(progress)
     latents = encode_logs(model, logs, progress=progress)
@@ -160,7 +160,7 @@ def fit_inverse(
     goals of a row. Actions of a block after the goal do not count. Held-out episodes select the epoch. Deterministic
     given the seed. Arguments are as for `fit_budget`.
     """
-    require_type(recipe, InverseRecipe | None, "recipe", "give an InverseRecipe, say rc.peers.InverseRecipe(epochs=4)")
+    require_type(recipe, InverseRecipe | None, "recipe", "give one, such as rc.peers.InverseRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or InverseRecipe(), as_progress(progress)
     taken, outputs, discrete = actions_between(model, logs)

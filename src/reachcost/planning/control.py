@@ -39,7 +39,7 @@ def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CE
 
 
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
-    """Return the paper's planner with other numbers of candidates, a tenth of them elites, and rounds."""
+    """Return the paper's planner with this number of rounds and candidates, of which a tenth are elites."""
     size: dict[str, Any] = {"candidates": candidates, "iterations": iterations, "elites": max(2, candidates // 10)}
     return CEM(**size) if discrete_actions is None else CategoricalCEM(discrete_actions, **size)
 

@@ -134,8 +134,8 @@ def evaluate_in_world(
 ) -> np.ndarray:
     """Run the CEM, policy and `World.evaluate` of stable-worldmodel on every start and goal -> success bool [E].
 
-    Their generator is shared by all episodes of a batch. Here each episode is evaluated alone, with its own seed, so
-    its outcome does not depend on the other episodes.
+    Their CEM samples all episodes of a batch from one generator. Here each episode is evaluated alone, with its own
+    seed, so its outcome does not depend on the other episodes.
 
     Args:
         task: A world that stable-worldmodel has, too.
@@ -225,7 +225,7 @@ def compare_in_world(
         task, goals, planner, seed, logs, progress: See `evaluate_in_world`.
         model: The frozen world model.
         head: A head fitted on its latents.
-        weight: None replaces latent distance by the head; a number adds that much of the head.
+        weight: None replaces latent distance by the head; a number adds the head with this weight.
         warning: Warning about head and goals, see `warning_of`.
     """
     planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)

@@ -37,8 +37,8 @@ class ReachObjective(nn.Module):
 
     Args:
         head: A fitted head; the objective keeps a frozen copy.
-        weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
-            pool of candidates, which must be two or more.
+        weight: None replaces latent distance; a number adds the head with this weight. Both are then standardised
+            within their pool of at least two candidates.
 
     >>> from reachcost.heads import PairHead
     >>> objective = ReachObjective(PairHead(8, hidden=4))
@@ -97,7 +97,7 @@ class SwmModel(nn.Module):
         super().__init__()
         require_type(model, JepaWorldModel, "model", "give what rc.load_world_model returns")
         if model.half:
-            raise ReachcostError("their solvers do not use half precision: give the model that was halved")
+            raise ReachcostError("solvers of stable-worldmodel need single precision: give the model without `halved`")
         self.source, self.parts = model, copy.deepcopy(model.parts)
         self._latents = EncodedFrames()
         low, high = model.actions.bounds()
@@ -181,7 +181,7 @@ class RepairedModel(WrappedModel):
     Args:
         model: A model of stable-worldmodel 0.1.1 (`encode`, `rollout`), or a `SwmModel`.
         head: A head fitted on latents of this model.
-        weight: None replaces latent distance; a number adds that much of the head to it, see `ReachObjective`.
+        weight: None replaces latent distance; a number adds the head with this weight, see `ReachObjective`.
 
     >>> from reachcost import load_world_model
     >>> from reachcost.heads import PairHead
@@ -193,7 +193,7 @@ class RepairedModel(WrappedModel):
 
     def __init__(self, model: nn.Module, head: LearnedHead, weight: float | None = None) -> None:
         if not isinstance(model, nn.Module) or isinstance(model, RepairedModel):
-            raise ReachcostError(f"the model is a {type(model).__name__}: give one of theirs, or SwmModel(model)")
+            raise ReachcostError(f"the model is a {type(model).__name__}: give their LeWM or PLDM, or SwmModel(model)")
         super().__init__(model)
         self.objective = ReachObjective(head, weight)
         self._folded = FoldedModel()

@@ -86,7 +86,7 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
         _rows(f"observe ({name!r})", partial(_member, task.observe, name), states)
     goals = states[::-1].copy()
     reached = _rows("success", task.success, states, states)
-    _require(reached.all(), "success does not say that every state has reached itself", "return True for equal states")
+    _require(reached.all(), "success is not True for every state that reached itself", "return True for equal states")
     _rows("category", task.category, states, goals, goals)
     _check_distances(task, states, goals)
     _check_groups(task, states, goals)

@@ -42,7 +42,7 @@ def require_logs_of(task: Task, logs: Logs) -> None:
             )
     if known is not None and "action" in logs.columns and _disagrees(task, logs, known.dtype):
         problem = f"logged steps do not lead in {task.name} where they led in the logs"
-        warnings.warn(f"{problem}: are the logs of this world, with its actions?", ReachcostWarning, stacklevel=2)
+        warnings.warn(f"{problem}: check that logs and task are of one world", ReachcostWarning, stacklevel=2)
 
 
 def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:

@@ -159,7 +159,7 @@ class Task(ABC):
         raise self._missing("render")
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """What a probe should read from a state, finite [N, K]: angles as sine and cosine, nothing that frames lack."""
+        """What a probe should read from a state, finite [N, K]: angles as sine and cosine, only what frames show."""
         return np.asarray(states, np.float64).reshape(len(states), -1)
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:

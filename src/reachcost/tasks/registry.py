@@ -75,7 +75,7 @@ def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
         options_of = ", ".join(signature(factory).parameters) or "none"
         raise ReachcostError(f"the task {name!r} cannot be made ({error}): its options are {options_of}") from error
     if not isinstance(made, Task):
-        raise ReachcostError(f"the task {name!r} is made as {made!r}: return an instance of reachcost.Task")
+        raise ReachcostError(f"the factory of {name!r} returned {made!r}: return an instance of reachcost.Task")
     return made
 
 

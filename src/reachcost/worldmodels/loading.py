@@ -84,7 +84,7 @@ def load_world_model(
         device: Device to compute on; `auto` is a GPU if there is one.
         logs: Training logs of a public checkpoint, to measure the statistics of the actions.
         actions: These statistics, if they are known.
-        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        trust_pickle: Load an old pickled checkpoint, although it can run any code.
         hub: Client of the Hub for `hf://`.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim

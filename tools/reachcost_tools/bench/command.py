@@ -22,7 +22,7 @@ def bench(
 
     Args:
         against: `swm` also compares with stable-worldmodel (pip install 'reachcost[swm]').
-        only: Names of comparisons, or their beginnings (`plan`); a wrong name lists them. By default all.
+        only: Names of comparisons, or beginnings of names (`plan`); by default all. An unknown name lists them.
         repeats: Number of measurements of each side; by default 3 to 15, more for short comparisons.
         growth: Measure how time and memory grow with candidates, horizon, episodes, latent size, pairs and log rows;
             fail if one of them grows faster than its target. It needs 3 GB of disk.
@@ -58,7 +58,7 @@ def _compare(against: Literal["swm"] | None, only: tuple[str, ...], repeats: int
     _print(_row(name, row, record["targets"].get(name)) for name, row in record["entries"].items())
     _print([_machine(record), *([write(record, out)] if out is not None else [])])
     if broken := missed_targets(record):
-        raise ReachcostError(f"slower than the target: {'; '.join(broken)}. Repeat it on an idle machine, then profile")
+        raise ReachcostError(f"slower than the target, {'; '.join(broken)}: repeat on an idle machine, then profile")
 
 
 def _grow(out: Path | None) -> None:
@@ -72,7 +72,7 @@ def _grow(out: Path | None) -> None:
     _print([*table(record), f"{record['machine']}; an idle process holds {record['idle_memory_mb']:,} MB"])
     _print(write(record, out) if out is not None else ())
     if broken := missed_targets(record):
-        raise ReachcostError(f"over the target: {'; '.join(broken)}. Repeat it on an idle machine, then profile")
+        raise ReachcostError(f"over the target, {'; '.join(broken)}: repeat on an idle machine, then profile")
 
 
 def _warn_if_busy() -> None:

@@ -91,10 +91,10 @@ def _blame(found: dict[str, Stage], failing: list[str]) -> str:
 def _by_foresight(found: dict[str, Stage], cost: str | None, model: str | None, oracle: bool) -> str:
     """The world model or the cost, whichever loses more success on the episodes of foresight.
 
-    True ends against predicted ends measure the loss to the model, the oracle against true ends the loss to the cost.
+    Success with true ends minus with predicted ends is the loss to the model. The oracle minus true ends is the rest.
     """
     if cost == "representation" and found["foresight"].outcome == "fail":
-        return cost  # no model predicts what the latent does not hold
+        return cost  # no model predicts what the latent does not contain
     episodes = found["foresight"].episodes
 
     def rate(stage: str) -> float:

@@ -1,4 +1,4 @@
-"""Coverage: do the logs that a head was fitted on hold the paths that it has to score?"""
+"""Coverage: do the logs of a head contain the paths that it has to score?"""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ RULE = Rule(
     "imagine them (reachcost fit --labels imagined)",
     share=True,
 )
-# Without an oracle path: for ends of candidates or, without a simulator, for held-out rows.
+# Rule without an oracle path: for ends of candidates or, without a simulator, for held-out rows.
 PLACES_RULE = Rule(
     "coverage", "% of places not in the logs", 10.0, False, RULE.advice, share=True, name="coverage-places"
 )
-SAMPLE = 20_000  # logged latents that others are compared with
-QUANTILE = 0.99  # quantile of the distances between logged latents beyond which a latent counts as not held
-GAP = 3  # consecutive states that the logs do not hold
+SAMPLE = 20_000  # maximum number of logged latents that other latents are compared with
+QUANTILE = 0.99  # quantile of the distances between logged latents, beyond which a latent is outside the logs
+GAP = 3  # consecutive states outside the logs that count as a gap
 PLACES = 2_000  # held-out rows that are compared with the logs
 
 
 def measure(subject: Subject) -> Stage:
-    """Share of episodes whose path leads through states that the logs do not hold.
+    """Share of episodes whose path leads through states outside the logs.
 
-    Only failed episodes count, if any failed. The paths are those of the oracle planner. The logs do not hold a state
+    Only failed episodes count, if any failed. The paths are those of the oracle planner. A state is outside the logs
     if its latent is farther from logged latents than 99 % of these are from each other.
     """
     rule = subject.rule(RULE)

@@ -80,9 +80,9 @@ class Worker:
                 cell = self._recordings.of(reference).cell(spec)
                 for where, expected, found in differences(config, cell.config):
                     raise ReachcostError(
-                        f"{cell.name} would be another run in a worker ({where} is {found!r} there and {expected!r} in "
-                        "the driver): let nothing change while it runs, and let the study declare the same runs each "
-                        "time"
+                        f"{cell.name} has another configuration in a worker ({where} is {found!r} there and "
+                        f"{expected!r} in the driver): let no file change while it runs, and let the study declare the "
+                        "same runs each time"
                     )
                 outcome = computed(cell.compute, self.scratch)
             except Exception as error:  # other cells go on

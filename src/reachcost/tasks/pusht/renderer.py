@@ -32,7 +32,7 @@ def render(states: np.ndarray, size: int = SIZE) -> np.ndarray:
         raise ReachcostError(f"cannot render frames of {size} px: choose 8 to {WINDOW}")
     states = np.asarray(states, np.float64)
     if states.ndim != 2 or states.shape[1] != 7:
-        raise ReachcostError(f"PushT renders states [N, 7], not {states.shape}")
+        raise ReachcostError(f"PushT cannot render states {states.shape}: give [N, 7]")
     require_finite("state", states)
     frames = np.empty((len(states), size, size, 3), np.uint8)
     frames[:] = background(size)

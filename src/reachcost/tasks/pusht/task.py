@@ -63,7 +63,7 @@ class PushT(Task):
         rows = {states.shape[:1], actions.shape[:1]}
         if len(rows) > 1 or states.shape[1:] != (7,) or actions.ndim != ndim or actions.shape[-1] != 2:
             form = "[N, 2]" if ndim == 2 else "[N, T, 2]"
-            raise ReachcostError(f"PushT takes states [N, 7] and actions {form}, not {states.shape}, {actions.shape}")
+            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give PushT [N, 7] and {form}")
         require_finite("state", states)
         require_finite("action", actions)
         return states, actions

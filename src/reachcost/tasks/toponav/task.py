@@ -188,7 +188,7 @@ class TopoNav(Task):
         )
         unordered = np.argwhere(np.triu(eligible))
         if not 0 < episodes <= len(unordered):
-            raise ReachcostError(f"TopoNav has {len(unordered)} eligible pairs, not {episodes}: choose 1 to that")
+            raise ReachcostError(f"{episodes} episodes cannot be sampled: choose 1 to {len(unordered)}")
         rng = generator(seed, "toponav-evaluation")
         chosen = unordered[rng.permutation(len(unordered))[:episodes]]
         chosen = rng.permuted(chosen, axis=1)

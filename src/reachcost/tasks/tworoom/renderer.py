@@ -42,10 +42,10 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
         raise ReachcostError(f"cannot render frames of {size} px: choose 8 to {SIZE}")
     states = np.asarray(states, np.float32)
     if states.ndim != 2 or states.shape[1] != 2:
-        raise ReachcostError(f"TwoRoom renders states [N, 2], not {states.shape}")
+        raise ReachcostError(f"TwoRoom cannot render states {states.shape}: give [N, 2]")
     if (outside := ~((states >= 0) & (states <= SIZE)).all(1)).any():
         row = int(outside.argmax())
-        raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom renders positions from 0 to {SIZE}")
+        raise ReachcostError(f"state {row} is {states[row].tolist()}: give positions from 0 to {SIZE}")
     rooms = np.stack([background(layout, size)[..., 0] for layout in layouts])
     scale, radius = size / SIZE, layouts[0].radius
     reach = int(np.ceil(VISIBLE_RADII * radius * scale))

@@ -91,7 +91,7 @@ class TwoRoom(Task):
         """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
         states, actions = np.asarray(states), np.asarray(actions)
         if states.shape[-1:] != (2,) or actions.shape != states.shape:
-            raise ReachcostError(f"TwoRoom takes states and actions [N, 2], not {states.shape} and {actions.shape}")
+            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give TwoRoom [N, 2] of both")
         require_finite("action", actions)
         return STEPS[self.collision](self.layout, states, actions)
 
