@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
-# Tests start many interpreters: where bytecode may not be kept, each compiles everything anew.
+# Tests start many interpreters: where bytecode may not be kept, each compiles everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-swm test-ray test-slow test-processors results bench bench-growth bench-training faults pictures clean
@@ -57,7 +57,7 @@ results: .venv/.ready-swm
 	$(BIN)/python examples/pages.py docs/repair.md > results/examples/repair.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
 
-# Everything that is promised of speed, beside its peer: a quarter of an hour on two idle cores.
+# Compares speed with a peer and with targets: a quarter of an hour on two idle cores.
 bench: .venv/.ready-swm
 	$(BIN)/reachcost bench --against swm --out results
 
@@ -65,7 +65,7 @@ bench: .venv/.ready-swm
 bench-growth: setup
 	$(BIN)/reachcost bench --growth --out results
 
-# Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
+# Trains a LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm
 	$(BIN)/python -m reachcost_tools.benchmarks.training
 

@@ -1,4 +1,4 @@
-"""A study of numbers whose cells behave as their names say, in a module that other processes import quickly."""
+"""A study of numbers whose cells behave as their names state, in a module that other processes import quickly."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def base(directory: Path) -> Columns:
 
 
 def behave(name: str, seen: Path, out: Path) -> None:
-    """Behave as the name of a cell says; `seen` is a file that exists if the cell was tried before."""
+    """Behave as the name of a cell states; `seen` is a file that exists if the cell was tried before."""
     tried = seen.exists()
     seen.touch()
     if name == "raises":

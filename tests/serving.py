@@ -34,7 +34,7 @@ def served(engine: Engine) -> Iterator[str]:
 
 
 def request(address: str, what: str = "", body: Any = None, **headers: str) -> tuple[int, Any, http.client.HTTPMessage]:
-    """Status, content and headers of an answer; a body makes it a question, as the page puts it."""
+    """Status, content and headers of an answer; with a body it is a POST request, as the page sends it."""
     where = urlsplit(address)
     link = http.client.HTTPConnection(where.netloc, timeout=60)
     sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()

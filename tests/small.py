@@ -61,7 +61,7 @@ def once(study: Study) -> Study:
 
 
 def smaller(study: Study, episodes: int, **changes: Any) -> Study:
-    """The same study on so many logged episodes, with quicker heads and further changes."""
+    """The same study on this number of logged episodes, with quicker heads and further changes."""
     heads = {name: quicker(plan) for name, plan in study.heads.items()}
     return once(replace(study, logs={**study.logs, "episodes": episodes}, heads=heads, **changes))
 

@@ -59,7 +59,7 @@ def pixels(canvas: Locator) -> str:
 
 
 def turn(page: Page, selector: str, value: float) -> None:
-    """Move a slider as a person does: what it says changes, and then it is let go."""
+    """Move a slider as a person does: its value changes, then it is released."""
     page.locator(selector).evaluate(
         """(slider, value) => {
             slider.value = value;

@@ -43,7 +43,7 @@ STUDY = Tables(name="mine", protocol=1, tables={"sums": TablePlan("Sums.", ("sum
 
 
 def package(directory: Path, entry: str, group: str = "reachcost.studies") -> None:
-    """A package of one module, installed in a directory: the module, and what an installer writes about it."""
+    """A package of one module, installed in a directory: the module, and the metadata that an installer writes."""
     (directory / "my_study.py").write_text(STUDY)
     information = directory / "my_study-1.0.dist-info"
     information.mkdir(parents=True)

@@ -55,7 +55,7 @@ from reachcost.worldmodels.loading import load_world_model
 
 QUICK = Recipe(epochs=3, hidden=128)
 SEARCH = CEM(candidates=150, iterations=6, elites=15)
-"""A third of the usual search: enough for a planner that knows everything."""
+"""A third of the default search: enough for a planner with true dynamics and the true distance."""
 GRID_SEARCH = CategoricalCEM(candidates=128, iterations=3, elites=16, tie_break=0.01)
 SMALL = CategoricalCEM(candidates=8, iterations=1, elites=2)
 NOT_NEEDED = "not needed: other stages decide the verdict"
@@ -447,7 +447,7 @@ class Frozen(ExactTopoNav):
 def test_foresight_decides_where_nothing_else_explains_the_failures(
     cells: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other stage is made to pass; true ends then tell a cost that cannot use them from one that lacked them."""
+    """Every other stage passes; true ends then show whether the cost or the predicted ends are at fault."""
     asked: list[Subject] = []
     monkeypatch.setattr(success, "run", lambda subject, *a, **kw: asked.append(subject) or run(subject, *a, **kw))
     whatever = {"ranking": -1e9, "dynamics": -1e9}

@@ -1,4 +1,4 @@
-"""PushT logs and evaluation sets: pushing, the same episodes whoever makes them, held-out pairs."""
+"""PushT logs and evaluation sets: pushing, episodes that do not depend on each other, held-out pairs."""
 
 from pathlib import Path
 

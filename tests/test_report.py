@@ -527,7 +527,7 @@ def test_a_reproduction_replays_recorded_episodes(
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: rc.tasks.TopoNav) -> list[str]:
-    """A directory with logs and a model of one's own, and the options that name them."""
+    """A directory with logs and a custom model, and the options that name them."""
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text("from reachcost.tasks import ExactTopoNav\n\n\ndef model():\n    return ExactTopoNav()\n")
     rc.write_logs(task.generate_logs(60), "logs.h5")

@@ -122,7 +122,7 @@ def walks(episodes: int, seed: int = 0) -> Logs:
 
 
 class Continuous(FullCorridor):
-    """Positions on a line; an action says how far to go."""
+    """Positions on a line; an action is the distance to go."""
 
     discrete_actions = None
 

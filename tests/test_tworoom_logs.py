@@ -30,7 +30,7 @@ def logs() -> Logs:
 
 def test_log_statistics_match_the_public_cache(logs: Logs) -> None:
     for name, (ours, expected) in TASK.describe_logs(logs).items():
-        # 243 slow steps of 618,216: counting alone carries 6 %.
+        # 243 slow steps of 618,216: their number has a standard error of 6 %.
         tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
         assert ours == pytest.approx(expected, rel=tolerance), name
 

@@ -45,7 +45,7 @@ def pool(episodes: int, samples: int = SAMPLES) -> Tensor:
 
 @torch.no_grad()
 def wanted(theirs: Any, given: dict[str, Tensor], candidates: Tensor) -> Tensor:
-    """The head on what their own rollout predicts, each episode by itself [B, S]."""
+    """Costs of the head for the predictions of their own rollout, each episode alone [B, S]."""
     costs = []
     for episode in range(len(candidates)):
         own = {key: value[episode : episode + 1] for key, value in given.items()}
@@ -57,7 +57,7 @@ def wanted(theirs: Any, given: dict[str, Tensor], candidates: Tensor) -> Tensor:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many frames each call of an encoder of theirs was given."""
+    """Number of frames in each call of an encoder of theirs."""
     forward, calls = ViTModel.forward, []
 
     def watched(self: Any, pixel_values: Tensor, **options: Any) -> Any:

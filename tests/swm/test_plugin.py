@@ -147,7 +147,7 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, int], np.ndarray]:
-    """Their policy and `World.evaluate` with four episodes: a solver to how far each comes nearer to its goal [4]."""
+    """Function from a solver to the approach of each of four episodes to its goal [4], by their policy and world."""
     task, goals = TwoRoom(), four_goals()
     public = public_environment(task)
     dataset = goals_dataset(task, goals, tmp_path_factory.mktemp("goals") / "goals.h5")

@@ -23,7 +23,7 @@ COSTS, RANKED = ("raw", "hybrid", "shuffled-hybrid"), ("raw", "task-state", "hyb
 FAR = (50, 75)
 """Goal offsets that the paper prints rankings of."""
 ONE_SEED = f"pairs of seed {SEEDS[0]}"
-"""All that the paper has of offset 25, and of final distances at offset 50."""
+"""The only evaluation seed that the paper has at offset 25, and for final distances at offset 50."""
 DASHES = (":", "--", "-")
 """Lines of the states of the recorded episode, from the first to the last."""
 FRAMES, GOAL_SHARE = 6, 0.35

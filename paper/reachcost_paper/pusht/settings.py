@@ -21,7 +21,7 @@ SECOND_HEAD = 4072
 LOGS = {"episodes": 8000, "seed": 0}
 OFFSETS = (25, 50, 75)
 FRESH, NEW = (5001, 5002, 5003), (7001, 7002, 7003)
-"""Seeds of pairs that no setting was chosen on; the new pairs were sampled after the fresh ones had been inspected."""
+"""Seeds of pairs that no setting was chosen on; the new pairs were sampled after the fresh pairs had been inspected."""
 PLANNER = CEM(iterations=30, blocks=1)
 FULL, BLOCK = "25 actions a plan", "5 actions a plan"
 """The two readings of the paper: the receding horizon of the public configuration, or the text of its PushT section."""

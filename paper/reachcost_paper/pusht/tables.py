@@ -61,7 +61,7 @@ def line(cost: str, names: Sequence[str], reading: str = FULL, setting: str = ""
 
 
 def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> list[RowPlan]:
-    """Costs over all evaluation seeds, floor and ceiling, in both readings, then single evaluation seeds."""
+    """Costs over all evaluation seeds and references, in both readings, then single evaluation seeds."""
     names, means, by_seed = sets(offset), _printed("means", offset), _printed("by-seed", offset)
     lines = [replace(line(cost, names), paper=means.get(cost)) for cost in costs] + bounds(offset)
     lines += [replace(line(cost, names, BLOCK, BLOCK), paper=means.get(cost)) for cost in COMPARED]
@@ -74,7 +74,7 @@ def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = (
 
 
 def bounds(offset: int, setting: str = "") -> list[RowPlan]:
-    """Floor, and ceiling on the pairs of the first evaluation seed."""
+    """Random actions, and the oracle on the pairs of the first evaluation seed."""
     few = f"{setting}, {_pairs(SEEDS[0])}" if setting else _pairs(SEEDS[0])
     return [line(RANDOM, sets(offset), setting=setting), line(ORACLE, sets(offset)[:1], setting=few)]
 

@@ -1,4 +1,4 @@
-"""The suite: worlds of different structure, their floors and ceilings, and whether the audit is right in them."""
+"""The suite: worlds of different structure, their lower and upper references, and whether the audit is right there."""
 
 from reachcost_paper.suite.tables import STUDY
 

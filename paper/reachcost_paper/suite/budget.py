@@ -102,7 +102,7 @@ def budget_rows(recording: Recording) -> list[TableRow]:
 
 
 def world_rows(recording: Recording, world: str) -> list[TableRow]:
-    """Every planner in one world, all with one head; floor and ceiling are those of the table `labels`."""
+    """Every planner in one world, all with one head; references are those of the table `labels`."""
     run, names = recording.read(BudgetRun(world)), _planners(recording.once(place_of, world))
     bounds = [method_row(recording, world, name) for name in BOUNDS]
     episodes = sorted(set(run.table()["episode"].to_pylist()))

@@ -24,7 +24,7 @@ COSTS = ("raw", "trm", "oracle", "random")
 
 @dataclass(frozen=True)
 class WorldRun(RunSpec):
-    """Floor, ceiling, latent distance and the repair in a world; rows are costs and episodes."""
+    """Random actions, oracle, latent distance and repair in a world; rows are costs and episodes."""
 
     kind: ClassVar[str] = "worlds"
     world: str

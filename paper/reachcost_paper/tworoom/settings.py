@@ -41,7 +41,7 @@ NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
 """Further high-distance sets, each from logs of another seed, which no model and no head was trained on."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
-"""Layouts that no model and no head of the public layout was trained on; each has a high-distance set."""
+"""Layouts that no model or head of the public layout was trained on; each has a high-distance set."""
 
 
 def _draw(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:

@@ -125,7 +125,7 @@ HALLS, WALL, GATE, DOOR = 19, 9, 15, 1
 
 
 class OneWay(GraphTask):
-    """Two halls with a gate that opens to the right only; the way back leads through a door at the other end.
+    """Two halls with a gate that opens to the right only; the return path leads through a door at the other end.
 
     Moves are up, down, left and right; a state is a cell (x, y).
     """

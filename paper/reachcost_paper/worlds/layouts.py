@@ -41,7 +41,7 @@ TESTED = {
     "horizontal-88": one_door(88.0, turned=True),
     "horizontal-120": one_door(120.0, turned=True),
 }
-"""Layouts of the published table; docs/tworoom.md (Provenance) says what was changed after they were first run."""
+"""Layouts of the published table; docs/tworoom.md (Provenance) lists the changes after their first run."""
 TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}  # kept out of training, too
 
 

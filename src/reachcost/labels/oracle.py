@@ -2,7 +2,7 @@
 
 Heads on oracle labels show what better labels could achieve. A coverage setting is a rule for the logged states that
 pairs are sampled from. `limited` leaves out states near the bottleneck. `balanced` takes half of the states and of the
-pairs near it, and as many pairs of each group of the task. `mixed` takes as many pairs of each group. `random` takes
+pairs near it, and equally many pairs of each group of the task. `mixed` takes equally many of each. `random` takes
 any states. `frames` takes any states, each as a separate episode, without times or order.
 """
 

@@ -1,4 +1,4 @@
-"""Exact dynamics as world models: a simulator, or a table of transitions. A ceiling for diagnosis, never a repair."""
+"""Exact dynamics as world models: a simulator, or a table of transitions. For diagnosis only, not a repair."""
 
 from __future__ import annotations
 

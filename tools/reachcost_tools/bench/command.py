@@ -1,4 +1,4 @@
-"""`reachcost bench`: speed next to a peer, and how time and memory grow."""
+"""`reachcost bench`: speed compared with a peer, and growth of time and memory."""
 
 from collections.abc import Iterable
 from pathlib import Path

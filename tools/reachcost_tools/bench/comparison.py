@@ -75,7 +75,7 @@ def in_threads(threads: int) -> str:
 
 
 class Disagreement(ReachcostError):
-    """Both sides of a comparison do different things, so that their times mean nothing."""
+    """Both sides of a comparison return different results, so their times cannot be compared."""
 
 
 def measure(entry: Entry, repeats: int, progress: Progress) -> dict[str, Any]:

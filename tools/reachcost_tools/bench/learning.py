@@ -1,4 +1,4 @@
-"""Audits, head fitting, encoding and SIGReg, each against how others do it."""
+"""Audits, head fitting, encoding and SIGReg, each compared with another implementation."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""Faults that are caused on purpose, counted by `make faults`."""
+"""Faults that `make faults` causes on purpose, and whose outcomes it counts."""
 
 from pathlib import Path
 

@@ -91,7 +91,7 @@ def _blame(found: dict[str, Stage], failing: list[str]) -> str:
 def _by_foresight(found: dict[str, Stage], cost: str | None, model: str | None, oracle: bool) -> str:
     """The world model or the cost, whichever loses more success on the episodes of foresight.
 
-    Success with true ends minus with predicted ends is the loss to the model. The oracle minus true ends is the rest.
+    Success with true minus predicted ends is the loss to the model, oracle minus true ends the loss to the cost.
     """
     if cost == "representation" and found["foresight"].outcome == "fail":
         return cost  # no model predicts what the latent does not contain
