@@ -132,7 +132,7 @@ def _deferred(command: Command) -> Callable[..., Any]:
 
 
 def _sentence(arguments: Sequence[str], shown: str) -> str:
-    """Return one sentence about an option that takes a number, from the message of tyro; else nothing."""
+    """Return one sentence about a wrong number in an option, from the message of tyro; empty for other errors."""
     option, number = re.search(r"Error parsing --([\w-]+):", shown), re.search(r"\[?(INT|FLOAT)\b", shown)
     if not option or not number:
         return ""

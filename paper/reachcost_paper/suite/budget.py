@@ -1,4 +1,4 @@
-"""Success by number of rollouts in many worlds: the paper's size of search, a sixteenth of it, and plans from logs."""
+"""Success by number of rollouts in many worlds: the paper's search, a sixteenth of it, and plans from logs."""
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path

@@ -53,7 +53,7 @@ class Outcome:
         return self.condition != NOTHING and self.succeeds
 
     def expected(self, setting: str) -> str:
-        """The right verdict: the stage of the fault, or `none` without a fault or if it is known to be harmless."""
+        """The right verdict: the stage of the fault, or `none` without a fault or with a harmless fault."""
         if self.condition == NOTHING:
             return "none"
         fault = FAULTS[self.condition]

@@ -89,7 +89,7 @@ def principal_directions(latents: Tensor, count: int = len(COMPONENTS)) -> Tenso
 
 
 def traced(experiment: Experiment) -> Experiment:
-    """The study with a separate head: weights are not kept, and the other tables' differ between processors."""
+    """The study with a separate head, because heads of other tables are not kept and differ between processors."""
     return experiment.variant(name=f"{experiment.study.name}-trace")
 
 

@@ -1,4 +1,4 @@
-"""Gymnasium's mountain car by `GymTask`: it is too weak for the hill and must first drive away from its goal."""
+"""Gymnasium's mountain car by `GymTask`: the car is too weak for the hill and must first drive away from its goal."""
 
 from functools import lru_cache
 from typing import Any

@@ -92,7 +92,7 @@ class Audit:
         }
 
     def notes(self) -> list[str]:
-        """What else to know: other stages that fail, how episodes ended, and the caveats."""
+        """Remarks: other stages that fail, how episodes ended, and the caveats."""
         failing = [stage.name for stage in self.stages if stage.outcome == "fail"]
         found = []
         if self.verdict in STAGES and (others := ", ".join(name for name in failing if name != self.verdict)):

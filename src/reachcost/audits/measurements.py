@@ -26,20 +26,20 @@ EXECUTED = 64  # candidates that are executed from each state
 
 @once
 def audited_runs(subject: Subject) -> ControlRuns | None:
-    """The planner with the audited cost; None without a simulator."""
+    """Closed loops with the audited cost; None without a simulator."""
     return None if subject.simulator is None else run(subject, {"audited": subject.cost})
 
 
 @once
 def latent_runs(subject: Subject) -> ControlRuns:
-    """The planner with latent distance."""
+    """Closed loops with latent distance."""
     audited = audited_runs(subject) if type(subject.cost) is LatentMSE else None
     return run(subject, {"raw": LatentMSE()}) if audited is None else audited
 
 
 @once
 def oracle_runs(subject: Subject) -> ControlRuns | None:
-    """The planner with true dynamics and true distance; None if the distance is unknown or states are not vectors."""
+    """Closed loops with true dynamics and distance; None if the distance is unknown or states are not vectors."""
     exact = exact_dynamics(subject) if subject.has_distance else None
     return None if exact is None else run(subject, {"oracle": OracleGeodesic(exact)}, model=exact)
 

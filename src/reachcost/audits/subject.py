@@ -82,7 +82,7 @@ class Subject:
             raise ReachcostError(f"state_columns are {list(self.state_columns)}: choose from 0 to {width - 1}")
 
     def rule(self, rule: Rule) -> Rule:
-        """The rule with the threshold that was given for it, if one was."""
+        """The rule, with its custom threshold if there is one."""
         return replace(rule, threshold=self.thresholds.get(rule.name or rule.stage, rule.threshold))
 
     @property

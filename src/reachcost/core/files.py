@@ -51,7 +51,7 @@ def require_regular(path: Path) -> None:
 
 
 def require_file(path: Path, overwrite: bool) -> None:
-    """Refuse an existing path: always a directory, device or pipe, a file unless `overwrite`."""
+    """Refuse an existing path: any directory, device or pipe, and a file unless `overwrite`."""
     try:
         kind = path.stat().st_mode
     except OSError:

@@ -1,7 +1,7 @@
 """Threads, work in pieces of equal shape, and recorded functions that run without Python's lock.
 
-The last bits of a matrix product depend on its shape and on its number of threads. Pieces of equal shape on one thread
-each give the same bits for any batch size and number of cores, and fit into the processor's cache.
+The last bits of a matrix product depend on its shape and on its number of threads. Pieces of equal shape, each on
+one thread, give the same bits for any batch size and number of cores. They also fit into the processor's cache.
 """
 
 from __future__ import annotations

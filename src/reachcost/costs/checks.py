@@ -18,7 +18,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 
 
 def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
-    """Raise an error unless `costs` maps names to costs, whose heads were trained on latents of this world model."""
+    """Raise an error unless `costs` maps names to costs, with heads trained on latents of this world model."""
     if not isinstance(costs, Mapping):
         raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
     require_model(model)

@@ -3,8 +3,8 @@
 <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
 <cache>/latents/<key>/manifest.json    origin of the latents, and the sha256 of each piece on disk by its first row
 
-The key covers the fingerprints of model and logs, and a sample of rows that is encoded each time, so the same states
-with other frames get other latents.
+The key covers the fingerprints of model and logs, and a sample of rows that is encoded each time. The same states with
+other frames therefore get other latents.
 """
 
 from __future__ import annotations

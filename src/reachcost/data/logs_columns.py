@@ -209,7 +209,7 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
 
 
 def only_one(where: str, bookkeeping: Mapping[str, np.ndarray], names: Sequence[str]) -> str | None:
-    """The one of several names for the same thing that is stored; None if none is."""
+    """The stored one of several names with the same meaning; None if none is stored."""
     found = [name for name in names if name in bookkeeping]
     if len(found) > 1:
         raise ReachcostError(f"{where} has {' and '.join(found)}, which mean the same: leave out one")

@@ -45,7 +45,7 @@ class RowPlan:
     shown: str = ""
     """Another name of the cost in the table."""
     single: bool = False
-    """Whether the row is of its one seed, not a mean."""
+    """Whether the row shows its only seed, not a mean."""
 
     def parts(self) -> list[RowPlan]:
         """Return the plan for each of its evaluation sets."""
@@ -138,7 +138,7 @@ def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
 def difference_row(
     experiment: Experiment, plan: RowPlan, base: RowPlan, paper: Mapping[str, float] | None = None
 ) -> TableRow:
-    """Return how much more success one row has than another on the same episodes, with the sign-flip test."""
+    """Return the difference in success of two rows on the same episodes, with the sign-flip test."""
     mine, theirs = (row_values(experiment, one)["success"] for one in (plan, base))
     mine = mine.reshape(len(theirs), -1, theirs.shape[1]).mean(1)
     gains = mine - theirs

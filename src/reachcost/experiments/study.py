@@ -79,7 +79,7 @@ class HeadPlan:
 
     @property
     def of_episodes(self) -> bool:
-        """Whether pairs are sampled by these settings; otherwise as `repair` samples those with such labels."""
+        """Whether these settings sample the pairs; otherwise `repair` samples them."""
         return self.labels in ("temporal", "oracle")
 
 

@@ -34,7 +34,7 @@ Layout = tuple[tuple[str, float], ...]
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the answer."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Engine:
         }
 
     def plan(self, request: PlanRequest, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
-        """An episode with every iteration of all its plans; raises `Cancelled` when it is not wanted any more."""
+        """An episode with every iteration of all its plans; raises `Cancelled` if the client has left."""
         world, began = self._world(_layout(request)), time.perf_counter()
         start, goal = (self._state(world, name, getattr(request, name)) for name in ("start", "goal"))
         model, cost = self._model_and_cost(world, request, start)

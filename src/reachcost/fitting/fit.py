@@ -227,7 +227,7 @@ def best_constant(pairs: PairSet, recipe: Recipe, scale: float) -> float:
 
 
 def warning_for(record: Mapping[str, Any]) -> str:
-    """Why the record of a head does not show that it learned anything; empty if it does, or is a shuffled control."""
+    """Why a head's record does not show that it learned anything; empty if it does, or for a shuffled control."""
     found = record.get("references")
     if found is None or not found["held_out"] or record.get("pairs", {}).get("labels") == "shuffled":
         return ""

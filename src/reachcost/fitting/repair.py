@@ -43,13 +43,13 @@ MIN_ASYMMETRY = 0.15  # relative difference between the times of both directions
 # paths that only other labels know, those that no single episode took.
 MARGIN = 0.02
 MIN_CORRELATION = 0.5  # below it a head on logged times shows nothing, as with short episodes
-# Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories.
+# Limits of the trial heads: episodes for training and for evaluation, pairs per epoch, imagined trajectories.
 MAX_EPISODES, MAX_PAIRS, MAX_TRAJECTORIES = 1500, 50_000, 20_000
 
 AnyPairs = TypeVar("AnyPairs", bound=GraphPairs)
 Labels = Literal["temporal", "stitched", "imagined", "mixed", "auto"]
-"""Label source: times within one episode, shortest paths through all episodes, what the model imagines, both of the
-last two, or the best of these that the logs support."""
+"""Label source: times within an episode, shortest paths through all episodes, paths that the model imagines, the last
+two together, or the best of these that the logs support."""
 
 
 @dataclass(frozen=True)

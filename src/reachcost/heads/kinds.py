@@ -109,7 +109,7 @@ class BudgetHead(LearnedHead):
     """The probability that a goal is reached within 1, 2, ... K times `scale` steps (the idea of RC-aux).
 
     The cost is the expected number of steps, at most the largest budget. Each of the K budgets multiplies the
-    probability of a miss by a predicted factor, so a larger budget never makes reaching the goal less probable.
+    probability of a miss by a predicted factor, so the probability never decreases with the budget.
 
     >>> head = BudgetHead(latent_dim=10, budgets=4, hidden=16, scale=5.0)
     >>> z, goal = torch.randn(2, 6, 10), torch.randn(2, 1, 10)

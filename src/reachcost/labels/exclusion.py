@@ -20,7 +20,7 @@ from reachcost.data.evaluation import EvaluationSet, EvaluationSets
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 
-BY_CHANCE = 1e-3  # probability of as many matches by coincidence, below which coincidence is ruled out
+BY_CHANCE = 1e-3  # probability of this number of coincidences, below which coincidence is ruled out
 CROWDED = 0.05  # maximum share of states that recur in other episodes, for states to identify sources
 
 

@@ -50,7 +50,7 @@ class Graph:
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
     """Length of a transition divided by the width of a place: medians over latents [N, D], [N, D].
 
-    Near 1, a path enters a place on one side and leaves it on the other without a step.
+    Near 1, a path can cross a place from side to side without a step.
     """
     width = (before - places[torch.from_numpy(nearest(before, places)).long()]).norm(dim=1).median()
     moved = (after - before).norm(dim=1).median()

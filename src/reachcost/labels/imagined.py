@@ -98,9 +98,9 @@ def _next(model: WorldModel, path: list[Tensor], taken: list[Tensor]) -> Tensor:
 class ImaginedPairs(GraphPairs):
     """Pairs of states that a world model imagines, labelled by the shortest time over all imagined transitions.
 
-    If the logs have times, `record["holes"]` is the share of pairs of places with a much shorter imagined than logged
-    time, and `record["holes_by_chance"]` that share between two parts of the logs. Arguments not listed are as for
-    `TemporalPairs` and `StitchedPairs`.
+    If the logs have times, `record["holes"]` is the share of pairs of places whose imagined time is much shorter than
+    the logged time. `record["holes_by_chance"]` is that share between all logs and half of them. Arguments not listed
+    are as for `TemporalPairs` and `StitchedPairs`.
 
     Args:
         latents: Latents of the frames to start from; labels do not use their order and times.

@@ -141,8 +141,8 @@ def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) ->
     """Values of `Task.bottleneck` for states [N, ...], by the number of paths of an evaluation set that they are on.
 
     A state is on the path from start to goal if the detour through it is at most a tenth, by the oracle distance. The
-    value is 2 for the fifth of the states that are on most paths, and for ties, 0 for the half of the others that are
-    on the fewest paths, and 1 in between.
+    value is 2 for the fifth of the states that are on most paths, ties included. It is 0 for the half of the others
+    that are on the fewest paths, and 1 in between.
     """
     # In finite worlds the same states recur.
     different, which = np.unique(states, axis=0, return_inverse=True)

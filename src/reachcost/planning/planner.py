@@ -208,7 +208,7 @@ class InversePolicy(Planner):
     """
 
     network: InverseDynamics  # what `fit_inverse` returns
-    sampled: bool = False  # sample discrete actions, as the most probable ones may lead into circles
+    sampled: bool = False  # sample discrete actions, as the most probable actions may lead in a circle
 
     def __post_init__(self) -> None:
         require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")

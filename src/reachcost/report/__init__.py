@@ -1,1 +1,1 @@
-"""One page that people read: what was found, what it looks like, and how it was made."""
+"""The report: one HTML page about results and how they were made."""

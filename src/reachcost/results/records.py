@@ -53,7 +53,7 @@ Columns = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The rows of a run that knows its evaluation set only once it runs."""
+    """Rows of a run whose evaluation set is known only after the run."""
 
     rows: Columns
     evaluation: Mapping[str, str]  # `EvaluationSet.record`, which the manifest adds to the configuration

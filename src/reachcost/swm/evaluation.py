@@ -139,12 +139,12 @@ def evaluate_in_world(
 
     Args:
         task: A world that stable-worldmodel has, too.
-        cost: What the solver plans with: one of their models, `SwmModel` or `RepairedModel`. None acts at random.
+        cost: What the solver plans with: a model of the package, `SwmModel` or `RepairedModel`. None acts at random.
         blocks: Action blocks of the model, `model.actions`.
         goals: Starts and goals in that world.
         planner: Size of the search; by default the paper's.
         seed: Seed of the planner.
-        transform: Functions that the policy applies to `pixels` and `goal` for one of their models.
+        transform: Functions that the policy applies to `pixels` and `goal` for a model of the package.
         logs: Encoded logs that the CEM begins with (see `FromLogs`), without the episodes of the goals.
         progress: True reports progress.
     """

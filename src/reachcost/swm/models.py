@@ -145,7 +145,7 @@ class SwmModel(nn.Module):
         return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, full_path=True)}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
-        """Latent distance of the last predicted step to the goal [B, S], as in their models."""
+        """Latent distance of the last predicted step to the goal [B, S], as in models of stable-worldmodel."""
         terminal = info_dict["predicted_emb"][:, :, -1]
         return (terminal - _goal_of(info_dict, terminal)[:, None]).square().sum(-1)
 
@@ -173,8 +173,8 @@ class WrappedModel(nn.Module):
 class RepairedModel(WrappedModel):
     """A world model of release 0.1.1 whose `get_cost` uses a head: give it to any solver in place of the model.
 
-    In contrast to `get_cost` of the release, every call gives each episode its own goal, ignores latents that earlier
-    calls left in the dictionary, leaves the dictionary unchanged, and rolls out from the newest frame. Model and head
+    In contrast to `get_cost` of the release, every call gives each episode its own goal and rolls out from the newest
+    frame. It ignores latents that earlier calls left in the dictionary, and leaves it unchanged. Model and head
     stay in eval mode. LeWM and PLDM of the release also plan faster (`FoldedModel`); gradients reach the candidates,
     but not the weights. Models that differ from the public ones are rolled out by their own code.
 
@@ -193,7 +193,7 @@ class RepairedModel(WrappedModel):
 
     def __init__(self, model: nn.Module, head: LearnedHead, weight: float | None = None) -> None:
         if not isinstance(model, nn.Module) or isinstance(model, RepairedModel):
-            raise ReachcostError(f"the model is a {type(model).__name__}: give their LeWM or PLDM, or SwmModel(model)")
+            raise ReachcostError(f"the model is a {type(model).__name__}: give a LeWM or PLDM, or SwmModel(model)")
         super().__init__(model)
         self.objective = ReachObjective(head, weight)
         self._folded = FoldedModel()
@@ -243,7 +243,7 @@ class FromLogs(WrappedModel):
     current latent.
 
     Args:
-        model: What a solver plans with: `RepairedModel`, `SwmModel`, or a LeWM or PLDM of theirs.
+        model: What a solver plans with: `RepairedModel`, `SwmModel`, or a LeWM or PLDM of the release.
         latents: Logs with actions, encoded by that model.
         actions: Action blocks of the model, `model.actions` of a bundled one.
         exclude: An evaluation set; its source episodes are not used.

@@ -46,7 +46,7 @@ class Actions:
         return rng.uniform(self._low, self._high, (*shape, self.size)).astype(self._space.dtype)
 
     def checked(self, actions: np.ndarray, rows: int) -> np.ndarray:
-        """Actions [N, a] as they are executed; raises if the environment does not have them."""
+        """Actions [N, a] as they are executed; raises an error if one is outside the action space."""
         actions = np.asarray(actions)
         if actions.shape != (rows, self.size):
             raise ReachcostError(f"{self._name}: the actions have shape {actions.shape}: give {(rows, self.size)}")

@@ -25,7 +25,7 @@ from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # states [N, D] and generator -> actions [N, a]
 BATCH = 64  # states in every call of a policy: its random numbers must not depend on the number of episodes
-SET_EPISODES, SET_SEED = 50, 1_000_003  # size of a set that is sampled from logs, and an unusual seed of these logs
+SET_EPISODES, SET_SEED = 50, 1_000_003  # size of a set that is sampled from logs, and the seed of these logs
 
 
 class GymTask(Task):

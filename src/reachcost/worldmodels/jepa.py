@@ -89,8 +89,8 @@ def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor
 def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, full_path: bool = False) -> Tensor:
     """Roll out candidates: context [B, T, D], blocks [B, S, T - 1 + H, A] -> last latents [B, S, D].
 
-    With `full_path` all T + H latents [B, S, T + H, D]. On a CPU each pool of S candidates is rolled out in pieces of
-    equal shape, so it depends neither on the other episodes of the batch nor on the number of threads.
+    With `full_path` all T + H latents [B, S, T + H, D]. A CPU rolls out each pool of S candidates in pieces of equal
+    shape. Results thus depend neither on the other episodes of the batch nor on the number of threads.
     """
 
     def follow(context: Tensor, blocks: Tensor) -> Tensor:
@@ -222,8 +222,8 @@ def lay_out(parts: nn.Module) -> None:
 def halved(model: JepaWorldModel) -> JepaWorldModel:
     """Return the same model with rollouts in half precision. The encoder stays in single precision.
 
-    It is faster on most GPUs and slower on most CPUs. `reachcost check --half` reports how much plans change. On a CPU,
-    a separate process tries half precision first, because some CPUs advertise instructions that end the process.
+    Plans are faster on most GPUs and slower on most CPUs. `reachcost check --half` reports how much they change. On a
+    CPU, a separate process tries half precision first, because some CPUs advertise instructions that end the process.
 
     >>> from reachcost import load_world_model
     >>> model = load_world_model("lewm-tworoom-3072")

@@ -1,7 +1,7 @@
 """Plans of our CEM against the `CEMSolver` of stable-worldmodel, and that solver with and without a repaired model.
 
-Both sides encode the frames of start and goal and search 300 candidates of 5 action blocks for 10 rounds, with the same
-weights, frames and random numbers, so that plans of our CEM and of `CEMSolver` agree.
+Both sides encode the frames of start and goal, and search 300 candidates of 5 action blocks for 10 rounds. Weights,
+frames and random numbers are the same, so that plans of our CEM and of `CEMSolver` agree.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,7 @@ from reachcost.audits.stages import coverage, dynamics, ranking, representation,
 from reachcost.audits.subject import Subject
 
 Measures = dict[str, Callable[[Subject], Stage]]
-# Can the search reach the goals if it knows everything? If not, no other stage is to blame.
+# Can the search reach the goals with true dynamics and distance? If not, no other stage is to blame.
 TASK: Measures = {"goals": success.goals, "sampling": success.sampling}
 # Does the cost order true ends well? The first two stages are causes of a bad order.
 COST: Measures = {

@@ -42,7 +42,7 @@ EXECUTION = _rule(
 )
 MOVES = 20_000  # logged moves from which the maximum speed is estimated
 STEPS = (1, 2, 4)  # steps of a move; single steps overestimate the speed if distances count cells
-SLACK = 1.1  # factor on the maximum speed, as logs may not hold the fastest possible move
+SLACK = 1.1  # factor on the maximum speed, as logs may not contain the fastest possible move
 ADDS_UP = 2.0  # maximum ratio of the speed over several steps to that of single steps
 EPISODES = 12  # episodes of foresight: every candidate of every plan is executed and encoded
 CLEAR = 0.5  # share of its threshold below which a ranking is clearly at fault, so that foresight is not measured

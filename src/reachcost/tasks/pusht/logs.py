@@ -65,7 +65,7 @@ def proprio(states: np.ndarray) -> np.ndarray:
 def describe_logs(logs: Logs) -> dict[str, tuple[float, float | None]]:
     """Contact, displacement and rotation of the T, and standard deviations of actions and states (mean of the axes).
 
-    The second numbers are those of DINO-WM's expert logs, by which it normalises.
+    The second numbers are the statistics of DINO-WM's expert logs with which it normalises data.
     """
     states = np.asarray(logs.columns["state"], np.float64)
     shift, turn = _changes(logs, states, 1)

@@ -32,7 +32,7 @@ FREE, WALL, GOAL, AGENT = np.round(
 ).astype(np.uint8)
 BASE_SEED = 608
 SASC_CANDIDATES, SASC_HORIZON = 256, 12
-ROUTES, REPLACEMENT = 12, 0.12  # number of proposed routes, and share of random actions in all but the first
+ROUTES, REPLACEMENT = 12, 0.12  # number of proposed routes; share of random actions in all routes but the first
 
 
 def _cell_of(places: np.ndarray) -> np.ndarray:

@@ -20,8 +20,8 @@ def move(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 def step_endpoint(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """Step with collisions tested at its end only, as in `swm/TwoRoom-v1`: float32 [N, 2] -> [N, 2].
 
-    An agent that ends in the wall zone (wall and agent radius) or beyond it, outside every door, is put half a pixel
-    before the zone, on the side it came from.
+    The wall zone is the wall and the agent's radius. An agent that ends in it or beyond it, outside every door, is put
+    half a pixel before the zone, on the side it came from.
     """
     after = move(layout, states, actions)
     across, zone = after[..., layout.across], layout.half + layout.radius
