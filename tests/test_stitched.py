@@ -127,7 +127,7 @@ def test_impossible_specifications_are_refused() -> None:
     with pytest.raises(rc.ReachcostError, match="persistence"):
         Imagination(persistence=1.5)
     with pytest.raises(rc.ReachcostError, match="world model"):
-        rc.fitting.LabelledRecipe(labels="imagined").pairs(latents_of(corridor(0, 3)), 10)
+        rc.fitting.LabelledRecipe(labels="imagined").sample(latents_of(corridor(0, 3)), 10)
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +169,11 @@ def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
 def test_shortest_paths_have_another_default_recipe() -> None:
     pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
     assert pairs.default_recipe.expectile == 0.5
-    assert rc.fitting.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
-    assert rc.fitting.LabelledRecipe(labels="imagined").recipe.expectile == 0.5
-    assert rc.fitting.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
+    ours = rc.fitting.LabelledRecipe
+    assert ours(labels="stitched").recipe_for(pairs).expectile == 0.5
+    assert ours(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe_for(pairs).expectile == 0.3
+    one_way = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100, directed=True)
+    assert ours(labels="stitched", directed=True).recipe_for(one_way).head == "iqe"
 
 
 def test_a_model_without_step_imagines_the_same(model: JepaWorldModel, frames: rc.Latents) -> None:
@@ -279,7 +281,7 @@ def test_the_command_chooses_labels_by_default(
 def test_pairs_are_sampled_again_from_their_record(labelled: rc.fitting.LabelledRecipe) -> None:
     task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     latents, goals = rc.encode_logs(model, task.generate_logs(100)), task.evaluation_set()
-    pairs = labelled.pairs(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)
+    pairs = labelled.sample(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)
     again = recorded_pairs(pairs.record, latents, model, goals)
     assert again.record == pairs.record
     assert torch.equal(again.train.gap, pairs.train.gap)

@@ -26,6 +26,7 @@ from reachcost.fitting.repair import LabelledRecipe, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
+from reachcost.labels.stitched import default_recipe
 from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
 from reachcost.peers.temporal import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
 from reachcost.planning.control import Proposal, control
@@ -185,11 +186,11 @@ SETTINGS: dict[str, LabelledRecipe | Recipe | BudgetRecipe | InverseRecipe] = {
     "trm-paper": LabelledRecipe(Recipe.paper()),
     "trm-auto": LabelledRecipe(labels="auto"),
     "temporal-iqe": LabelledRecipe(Recipe(head="iqe"), directed=True),
-    "stitched-embedding": LabelledRecipe(labels="stitched"),
-    "stitched-iqe": LabelledRecipe(labels="stitched", directed=True),
+    "stitched-embedding": LabelledRecipe(default_recipe(False), labels="stitched"),
+    "stitched-iqe": LabelledRecipe(default_recipe(True), labels="stitched", directed=True),
     "stitched-mrn": LabelledRecipe(Recipe(head="mrn", epochs=16, expectile=0.5), labels="stitched", directed=True),
-    "imagined-embedding": LabelledRecipe(labels="imagined"),
-    "imagined-iqe": LabelledRecipe(labels="imagined", directed=True),
+    "imagined-embedding": LabelledRecipe(default_recipe(False), labels="imagined"),
+    "imagined-iqe": LabelledRecipe(default_recipe(True), labels="imagined", directed=True),
     "shuffled": LabelledRecipe(),
     "qrl": QRL_RECIPE,
     "hilp": HILP_RECIPE,

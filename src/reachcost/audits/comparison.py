@@ -115,7 +115,7 @@ def choose_recipe(
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
                 given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
-                sampled = labelled.pairs(training, pairs, **given)
+                sampled = labelled.sample(training, pairs, **given)
                 recipe = labelled.recipe_for(sampled)
                 costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,12 +26,11 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, cost_plan
 from reachcost.fitting.fit import fit
-from reachcost.fitting.repair import LabelledRecipe, Labels, repair
+from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.labels.oracle import OraclePairs, covered_latents, pair_groups
 from reachcost.labels.pairs import Pairs
-from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns
 from reachcost.tasks.contract import Task
@@ -133,15 +132,14 @@ class Experiment(Recording):
         if not plan.of_episodes:
             raise ReachcostError(f"{plan.labels} pairs are sampled by `repair`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
-        counts = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
+        counts: Any = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
         exclude = self.kept_out(plan, evaluation)
         if plan.labels == "oracle":
             groups = pair_groups(plan.coverage, self.task)
             drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
         else:
             rows = None if plan.coverage else plan.rows
-            rules = {"sampling": plan.sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
-            drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
+            drawn = plan.sample(latents, **counts, exclude=exclude, rows=rows, holdout=plan.holdout)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
 
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
@@ -260,7 +258,7 @@ class HeadRun(RunSpec):
                 recording.learned_from(member, plan, seed, self.evaluation),
                 exclude=recording.kept_out(plan, self.evaluation),
                 pairs=plan.pairs,
-                recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
+                recipe=plan,
                 seed=seed,
                 shuffled=plan.shuffled == "all",
                 references=False,

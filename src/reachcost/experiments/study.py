@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, Latent
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.repair import HOLDOUT, Labels, require_label_settings
+from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, Labels
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.recipe import Recipe
-from reachcost.labels.imagined import Imagination
 from reachcost.planning.control import Proposal
 from reachcost.planning.planner import Planner
 from reachcost.protocols import TerminalCost, WorldModel
@@ -43,21 +41,18 @@ class Member:
 
 
 @dataclass(frozen=True)
-class HeadPlan:
-    """How a head is trained; by default as `reachcost.repair(recipe=Recipe())` does it."""
+class HeadPlan(LabelledRecipe):
+    """A recipe, its labels, and the pairs of a head; by default as `reachcost.repair(recipe=Recipe())` trains it."""
 
-    recipe: Recipe = field(default_factory=Recipe)
-    labels: Literal[Labels, "oracle"] = "temporal"
-    """Source of labels (see `fitting.repair`), or the true distance for diagnostic heads."""
+    labels: Literal[Labels, "oracle"] = "temporal"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Source of labels, or `oracle`, the true distance, for diagnostic heads."""
+    known: ClassVar[tuple[str, ...]] = (*LabelledRecipe.known, "oracle")
     pairs: int = 100_000
     """Number of training pairs (of an epoch)."""
     validation: int = 10_000
-    sampling: str = "balanced"
     coverage: str = ""
     """Restricts pairs to some states of the logs (see `labels.oracle`); all, if empty."""
-    max_gap: int | None = None
     rows: int | None = None
-    imagination: Imagination | None = None
     episodes: int | None = None
     """Number of logged episodes that pairs use, the first ones; by default all."""
     holdout: float = HOLDOUT
@@ -69,7 +64,7 @@ class HeadPlan:
 
     def __post_init__(self) -> None:
         """Refuse settings that would be recorded and ignored."""
-        require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
+        super().__post_init__()
         if self.labels == "oracle" and self.rows is not None and not self.coverage:
             raise ReachcostError("oracle pairs are of all rows: add coverage='random' to rows, or leave rows out")
         if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):

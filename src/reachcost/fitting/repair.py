@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.graph import SHARPEST, asymmetry
 from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.pairs import Pairs, require_latents
-from reachcost.labels.stitched import MAX_UNREACHABLE, GraphPairs, StitchedPairs, default_recipe, logged_graph
+from reachcost.labels.stitched import MAX_UNREACHABLE, GraphPairs, StitchedPairs, logged_graph
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
 
@@ -57,14 +57,14 @@ class LabelledRecipe:
     """A label source and a recipe, for `repair(recipe=...)`. By default the labels are logged times.
 
     Attributes:
-        recipe: How the head is built and trained; shortest paths have another default.
+        recipe: How the head is built and trained; `Recipe()` stands for the default recipe of the labels.
         sampling, max_gap: As for `TemporalPairs`.
         directed: Keep the times of both directions apart; temporal pairs then have the earlier row first.
         labels: Label source.
         imagination: Size of the imagination; None for the default.
 
-    >>> LabelledRecipe(labels="stitched").recipe.expectile
-    0.5
+    >>> LabelledRecipe(Recipe(epochs=3), labels="stitched").labels
+    'stitched'
     """
 
     recipe: Recipe = field(default_factory=Recipe)
@@ -73,23 +73,22 @@ class LabelledRecipe:
     directed: bool = False
     labels: Labels = "temporal"
     imagination: Imagination | None = None
+    known: ClassVar[tuple[str, ...]] = get_args(Labels)
 
     def __post_init__(self) -> None:
         require_type(self.recipe, Recipe, "recipe", 'give a Recipe, and the label source as labels="auto"')
         require_type(self.directed, bool, "directed", "give True or False")
-        if self.labels not in get_args(Labels):
-            raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(get_args(Labels))}")
+        if self.labels not in self.known:
+            raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(self.known)}")
         require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
         if self.labels == "auto" and self.directed:
             raise ReachcostError("auto labels measure whether they are directed: leave directed out")
-        if self.labels in ("stitched", "imagined", "mixed") and self.recipe == Recipe():
-            object.__setattr__(self, "recipe", default_recipe(self.directed))
 
     def recipe_for(self, pairs: Pairs) -> Recipe:
-        """The recipe for these pairs: where `auto` chose the labels, by default the one of the chosen labels."""
-        return pairs.default_recipe if self.labels == "auto" and self.recipe == Recipe() else self.recipe
+        """The recipe for these pairs, by default the one of their labels."""
+        return pairs.default_recipe if self.recipe == Recipe() else self.recipe
 
-    def pairs(
+    def sample(
         self, latents: Latents, count: int, *, model: WorldModel | None = None, progress: Any = None, **further: Any
     ) -> Pairs:
         """Pairs of these latents with labels of this source; further arguments are those of the class of the pairs.
@@ -127,7 +126,7 @@ def recorded_pairs(
     if "trajectories" in record:
         settings["imagination"] = Imagination(**{option.name: record[option.name] for option in fields(Imagination)})
     names = {"temporal": ("rows",), "stitched": ("least", "stride")}.get(record["labels"], ("least",))
-    return LabelledRecipe(**settings).pairs(
+    return LabelledRecipe(**settings).sample(
         latents,
         record["train_pairs"],
         model=model,
@@ -202,7 +201,7 @@ def choose_labels(
             source = partial(StitchedPairs, directed=stitched.record["directed"])
             against["stitched"] = compared(source, trusted=stitched.record["sharpness"] == SHARPEST)
             if not against["stitched"]:
-                return chosen(stitched, "logged ways can be stitched")
+                return chosen(stitched, "the logs support shortest paths")
         if model is not None and (stitched is None or stitched.unconnected > MAX_UNREACHABLE):
             progress.step("imagination")
             size = imagination or Imagination()
@@ -214,7 +213,7 @@ def choose_labels(
                 connects = "logs leave states unconnected that the world model connects"
                 return chosen(imagined, connects if timed else "these logs have no times")
     if timed:
-        return chosen(TemporalPairs(latents, count, **given, holdout=holdout), "longer ways cannot be trusted")
+        return chosen(TemporalPairs(latents, count, **given, holdout=holdout), "longer paths cannot be trusted")
     reasons = "" if model is None else f" ({'; '.join(against['imagined'])})"
     raise ReachcostError(
         f"these logs have no times, and the world model cannot imagine labels for them{reasons}: "
@@ -316,7 +315,7 @@ def repair(
     labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
     progress.step("choice of labels" if labelled.labels == "auto" else "labels")
     given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed, "model": model, "progress": progress}
-    sampled = labelled.pairs(latents, pairs, **given)
+    sampled = labelled.sample(latents, pairs, **given)
     training = labelled.recipe_for(sampled)
 
     progress.step("head")

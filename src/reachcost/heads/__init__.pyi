@@ -8,4 +8,7 @@ from .kinds import EuclideanHead as EuclideanHead
 from .kinds import IntervalHead as IntervalHead
 from .kinds import PairHead as PairHead
 from .kinds import ResidualHead as ResidualHead
+from .recipe import Recipe as Recipe
 from .recipe import register_head as register_head
+from .storage import load_head as load_head
+from .storage import save_head as save_head
