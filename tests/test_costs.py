@@ -77,6 +77,10 @@ def test_costs_that_cannot_be_ranked_are_refused() -> None:
     bad[2, 7] = torch.inf
     with pytest.raises(ReachcostError, match="candidate 7 in episode 30"):
         score("mine", lambda terminal, goal: bad, TERMINAL, GOAL, episodes)
+    with pytest.raises(ReachcostError, match=r"goal\[:, None\]"):  # torch cannot broadcast these shapes
+        score("mine", lambda terminal, goal: (terminal - goal).sum(-1), TERMINAL, GOAL, episodes)
+    with pytest.raises(ReachcostError, match="other episodes"):  # it can where there are as many candidates
+        score("mine", lambda terminal, goal: (terminal - goal).sum(-1), TERMINAL[:, :4], GOAL, episodes)
     with pytest.raises(ReachcostError, match="LatentMSE"):
         LatentMSE()(TERMINAL, GOAL[:, :1])
 

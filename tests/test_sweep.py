@@ -149,7 +149,7 @@ UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
     [
         ("task = ", "sweep.toml is not TOML (Invalid value"),
         ("task = 'tworoom'", "sweep.toml: `models` is missing"),
-        (CORRIDOR + "modls = ['a']", "there is no `modls`: did you mean `models`? It may hold task, models, logs"),
+        (CORRIDOR + "modls = ['a']", "there is no `modls`: did you mean models"),
         (CORRIDOR + "seeds = 'a'", "sweep.toml: seeds is 'a', should be"),
         (CORRIDOR + "seeds = []", "sweep.toml: seeds is [], Tuple should have at least 1 item"),
         (CORRIDOR + "hybrids = [0.0, 0.0]", "sweep.toml: hybrids holds 0.0 twice: leave one of them out"),

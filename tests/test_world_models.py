@@ -133,7 +133,7 @@ BROKEN = {
     "returned ndarray": broken("rollout", lambda c, a: HONEST.rollout(c, a).numpy()),
     "for all actions": broken("rollout", lambda c, a: c[:, -1, None].expand(-1, a.shape[1], -1)),
     r"returned torch.int64: return float32": broken("encode", lambda o: HONEST.encode(o).long()),
-    "it failed on a batch": broken("rollout", lambda c, a: c @ a),
+    "rollout failed on a batch": broken("rollout", lambda c, a: c @ a),
 }
 
 

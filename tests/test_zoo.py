@@ -174,7 +174,7 @@ def test_a_rollout_reports_the_required_shapes(context: Tensor, actions: Any, na
 
 
 def test_an_unknown_name_or_device_is_reported() -> None:
-    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
+    with pytest.raises(ReachcostError, match="mean lewm-tworoom"):
         load_world_model("lewm-threeroom")
     with pytest.raises(ReachcostError, match="quantum"):
         load_world_model("lewm-tworoom-3072", device="quantum")

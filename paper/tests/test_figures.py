@@ -79,9 +79,9 @@ def test_a_figure_is_reproduced_by_its_name(tmp_path: Path, capsys: pytest.Captu
     assert main(["reproduce", "figure-interfaces", "--out", str(tmp_path / "out")]) == 0
     assert {path.suffix for path in (tmp_path / "out" / "figures").iterdir()} == {".svg", ".png"}
     assert "figure-interfaces.svg" in capsys.readouterr().out
-    assert main(["reproduce", "figure-mars", "--out", str(tmp_path)]) == 1
+    assert main(["reproduce", "mars", "--out", str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert "figure-mars" in error
+    assert "mars" in error
     assert all(f" {name}" in error for name in NAMES)
 
 

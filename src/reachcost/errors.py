@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from difflib import get_close_matches
 from numbers import Integral, Real
 from traceback import extract_tb
 from types import UnionType
@@ -71,6 +72,16 @@ def call_foreign(call: Callable[[], Any], failed: str, remedy: str) -> Any:
     """Result of foreign code; its exceptions become one sentence."""
     with foreign_errors(failed, remedy):
         return call()
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """The remedy for an unknown name: the known name that resembles it, else all of them.
+
+    >>> did_you_mean("temporl", ["temporal", "stitched"]), did_you_mean("x", ["temporal", "stitched"])
+    ('did you mean temporal?', 'choose one of temporal, stitched')
+    """
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else f"choose one of {', '.join(known)}"
 
 
 def require_callable(value: object, what: str, remedy: str) -> None:

@@ -96,10 +96,10 @@ class Audit:
         failing = [stage.name for stage in self.stages if stage.outcome == "fail"]
         found = []
         if self.verdict in STAGES and (others := ", ".join(name for name in failing if name != self.verdict)):
-            found.append(f"{others} may fail because of it: audit again after fixing {self.verdict}")
+            found.append(f"{others} may fail because {self.verdict} fails: fix {self.verdict}, then audit again")
         if "execution" in failing:
-            ended = ", ".join(f"{count} {name}" for name, count in self.categories.items())
-            found.append(f"episodes: {ended}".replace("_", " "))
+            ended = ", ".join(f"{name} {count}" for name, count in self.categories.items())
+            found.append(f"how episodes ended: {ended}".replace("_", " "))
         return [*found, *self.caveats]
 
     def show(self, console: Console | None = None) -> None:
@@ -134,7 +134,7 @@ class Audit:
     def _criteria_table(self) -> RenderableType:
         if all(criterion.outcome == "unknown" for criterion in self.criteria):
             missing = "; ".join(sorted({criterion.evidence for criterion in self.criteria}))
-            return Text(f"The paper's falsification criteria are unknown: {missing}", style="dim")
+            return Text(f"The paper's falsification criteria were not checked: {missing}", style="dim")
         title = "The paper's falsification criteria"
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
         table.add_column("outcome", no_wrap=True)

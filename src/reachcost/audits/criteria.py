@@ -58,7 +58,7 @@ def check_criteria(subject: Subject) -> list[Criterion]:
         subject.progress.step(f"criterion {number}")
         try:
             if subject.simulator is None:
-                raise Untested("needs a simulator, and a model whose actions it understands")
+                raise Untested("needs a simulator, and a model with actions of that simulator")
             found.append(replace(_explained(subject, check(subject)), claim=claim))
         except (Untested, TooFewStates) as missing:
             found.append(Criterion(claim, "unknown", str(missing)))

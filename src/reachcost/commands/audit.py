@@ -80,6 +80,7 @@ def audit(
     from reachcost.core.files import lock_directory, make_directory
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
+    from reachcost.planning.control import require_actions
     from reachcost.report.drawing import draw_audit
     from reachcost.report.material import Material
     from reachcost.report.scene import read_scene, scene_file
@@ -101,6 +102,8 @@ def audit(
     opened = logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     require_one_model({"head": cost}, loaded)
+    if world is not None and not logs_only:
+        require_actions(world, loaded)
     progress.step("latents")
     latents = rc.encode_logs(loaded, opened, progress=progress)
     unseen = None if held_out is None else rc.encode_logs(loaded, logs_option(held_out, world), progress=progress)

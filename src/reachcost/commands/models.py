@@ -161,13 +161,15 @@ def check(
     if blocks is None and world.discrete_actions is not None:
         actions = torch.randint(world.discrete_actions, (2, 8, 5, 1), generator=rng)
     else:
-        actions = torch.randn(2, 8, 5, loaded.action_dim, generator=rng)
+        actions = None
     rc.check_world_model(loaded, seen.observations(np.array([0, seen.rows // 2])), actions)
     facts = {
         "contract": "holds: frozen, deterministic, rows and candidates do not mix, actions matter",
         "latent": f"{loaded.latent_dim} numbers",
-        "action block": f"{loaded.action_dim} numbers, {blocks.length if blocks else 1} steps",
+        "action block": f"{loaded.action_dim} numbers" + (f", {blocks.length} steps" if blocks else ""),
     }
+    if blocks is None and world.discrete_actions is None:
+        facts["missing"] = "actions, for planning: add them by rc.with_actions(model, logs, length=...)"
     card = {"name": model}
     if isinstance(loaded, JepaWorldModel):
         card = loaded.card

@@ -15,7 +15,7 @@ import tyro
 
 from reachcost.commands import require_least
 from reachcost.core.files import expand_path
-from reachcost.errors import ReachcostError, call_foreign
+from reachcost.errors import ReachcostError, call_foreign, did_you_mean
 from reachcost.tasks.registry import build_task, make_task, task_names
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     if not task.sets:
         raise ReachcostError(f"the task {task.name!r} has no evaluation sets: give it `sets` and `evaluation_set`")
     if name is not None and name not in task.sets:
-        raise ReachcostError(f"{task.name} has no evaluation set {name!r}: choose one of {', '.join(task.sets)}")
+        raise ReachcostError(f"{task.name} has no evaluation set {name!r}: {did_you_mean(name, task.sets)}")
     return task.evaluation_set(name or task.sets[0])
 
 

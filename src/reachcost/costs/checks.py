@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from reachcost.core.devices import refuse_if
 from reachcost.data.latents import model_identity
 from reachcost.data.models import require_model
-from reachcost.errors import ReachcostError, require_callable
+from reachcost.errors import ReachcostError, call_foreign, require_callable
 from reachcost.protocols import TerminalCost, WorldModel
 
 
@@ -47,8 +47,9 @@ def require_cost(cost: object, what: str) -> None:
 
 
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
-    """Apply a cost to B episodes; raise an error unless it returns finite costs [B, S]."""
-    costs = cost(terminal, goal)
+    """Apply a cost to B episodes; raise an error unless it returns finite costs [B, S] that do not mix episodes."""
+    remedy = "map terminal [B, S, D] and goal [B, D] to costs [B, S]; goal[:, None] has an axis for the candidates"
+    costs = call_foreign(lambda: cost(terminal, goal), f"terminal cost {name!r} failed", remedy)
     if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
         found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
         raise ReachcostError(
@@ -62,7 +63,13 @@ def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episode
             f"{costs[row, candidate].item()}: a cost must be finite to be ranked, check its head and latents"
         )
 
+    def mixed() -> NoReturn:
+        raise ReachcostError(f"terminal cost {name!r} of an episode changes with the other episodes: {remedy}")
+
     refuse_if(~torch.isfinite(costs).all(), refusal)
+    if 1 < len(terminal) == terminal.shape[1]:  # the shape in which a goal without that axis raises no error
+        change = (cost(terminal[:1], goal[:1]) - costs[:1]).abs().max()
+        refuse_if(change > 1e-3 * costs.abs().max(), mixed)
     return costs.float()
 
 

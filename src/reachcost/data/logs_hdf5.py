@@ -190,6 +190,8 @@ def _read(path: Path) -> Columns:
         raise ReachcostError(f"{path} cannot be read ({error.strerror}): change its permissions") from error
     if is_zip:
         return formats.read_npz(path)
+    if not h5py.is_hdf5(path):
+        raise ReachcostError(f"{path} is not a file of logs: give one of {LAYOUTS}")
     with reading(path, f"give one of {LAYOUTS}") as file:
         if any(name in file for name in INDEX):
             return _read_stable_worldmodel(path, file)

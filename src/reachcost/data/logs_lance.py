@@ -44,7 +44,8 @@ def read_lance(path: Path) -> Columns:
     """Read a `.lance` table, or the one in a directory; frames stay on disk."""
     tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
     if len(tables) != 1:
-        raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, which ends in .lance")
+        remedy = "name one of them" if tables else "name a Lance table, which ends in .lance, or a Minari dataset"
+        raise ReachcostError(f"{path} holds {len(tables)} Lance tables: {remedy}")
     table = _open(tables[0])
     kinds: dict[str, Any] = _call(path, lambda: {field.name: field.type for field in table.schema})
     images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from reachcost.core.progress import Progress
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, did_you_mean
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import FigurePlan, Tables
@@ -73,7 +73,7 @@ def results_of(name: str) -> tuple[str, ...]:
             f"your own package with the entry point {GROUP}"
         )
     if name not in known:
-        raise ReachcostError(f"there is no table or figure {name!r}: choose one of {', '.join(known)}")
+        raise ReachcostError(f"there is no table or figure {name!r}: {did_you_mean(name, known)}")
     return groups().get(name, (name,))
 
 

@@ -13,7 +13,7 @@ from reachcost.core.files import LONGEST_NAME, is_file_name
 from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, did_you_mean
 from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, Labels
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import Proposal
@@ -267,5 +267,5 @@ def cost_plan(study: Study, name: str) -> CostPlan:
         return replacement(name)
     plans = {**COSTS, **study.costs}
     if name not in plans:
-        raise ReachcostError(f"there is no cost {name!r}: choose one of {', '.join((*study.heads, *plans))}")
+        raise ReachcostError(f"there is no cost {name!r}: {did_you_mean(name, (*study.heads, *plans))}")
     return plans[name]

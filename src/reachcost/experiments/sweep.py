@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -19,7 +18,7 @@ from pydantic import BaseModel, Field, create_model
 
 from reachcost.core.json_files import read_as
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, call_foreign
+from reachcost.errors import ReachcostError, call_foreign, did_you_mean
 from reachcost.experiments.experiment import ORACLE, RANDOM
 from reachcost.experiments.rows import BOUNDS, RowPlan
 from reachcost.experiments.study import COSTS, CostPlan, HeadPlan, Member, Study, hybrid
@@ -171,9 +170,7 @@ def _require_known(kind: type, given: Mapping[str, Any], where: str, *hidden: st
     known = [part.name for part in fields(kind) if part.name not in hidden]
     for name in given:
         if name not in known:
-            close = get_close_matches(name, known, 1)
-            meant = f"did you mean `{close[0]}`? " if close else ""
-            raise ReachcostError(f"{where}: there is no `{name}`: {meant}It may hold {', '.join(known)}")
+            raise ReachcostError(f"{where}: there is no `{name}`: {did_you_mean(name, known)}")
 
 
 def _checked(kind: type, given: Mapping[str, Any], where: str, *hidden: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from reachcost.protocols import Observations, WorldModel
 Units = Literal["standardised", "environment"]
 
 
-def check_world_model(model: WorldModel, observations: Observations, actions: Tensor) -> None:
+def check_world_model(model: WorldModel, observations: Observations, actions: Tensor | None = None) -> None:
     """Raise a `ReachcostError` that says what to fix if `model` breaks the contract of `WorldModel`.
 
     Checked: attributes, eval mode, no gradients, shapes, finite floats, determinism, independence of the other rows and
@@ -28,7 +28,8 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     Args:
         model: The model to check.
         observations: At least two different observations, as the model's `encode` takes them.
-        actions: Candidate action blocks [B, S, H, A], B no larger than the number of observations.
+        actions: Candidate action blocks [B, S, H, A], B no larger than the number of observations; by default random
+            ones. Pass indices for discrete actions.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
@@ -38,6 +39,8 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     require_contract(model)
     if not isinstance(observations, Mapping):
         _fail(f"got observations of type {type(observations).__name__}", "pass a mapping of column name to array")
+    if actions is None:
+        actions = torch.randn(2, 8, 5, model.action_dim, generator=torch.Generator().manual_seed(0))
     actions = torch.as_tensor(actions)
     columns = {name: np.asarray(observations[name]) for name in observations}
     rows = min((len(column) for column in columns.values()), default=0)
@@ -91,8 +94,8 @@ def _check_rollout(model: WorldModel, context: Tensor, actions: Tensor) -> None:
     if history_of(model) > 1:
         remedy = f"accept contexts of {frames} frame(s); with T frames come T - 1 + H blocks"
     terminal = _check_function(name, lambda part: model.rollout(context[part], actions[part]), shape, remedy)
-    alone = _call(lambda: model.rollout(context, actions[:, :1]))
-    reversed_ = _call(lambda: model.rollout(context, actions.flip(1))).flip(1)
+    alone = _call(name, lambda: model.rollout(context, actions[:, :1]))
+    reversed_ = _call(name, lambda: model.rollout(context, actions.flip(1))).flip(1)
     if not (_close(alone, terminal[:, :1]) and _close(reversed_, terminal)):
         _fail(f"{name} of a candidate changes with the other candidates", "treat the S axis as a batch axis")
     if len(terminal[0]) > 1 and (terminal == terminal[:, :1]).all() and not (actions == actions[:, :1]).all():
@@ -104,7 +107,7 @@ def _check_function(
 ) -> Tensor:
     """Check what a function returns for rows of a batch; return its result for all rows."""
     rows = list(range(shape[0]))
-    found = _call(lambda: call(rows), remedy)
+    found = _call(name, lambda: call(rows), remedy)
     if not isinstance(found, Tensor):
         _fail(f"{name} returned {type(found).__name__}", "return a torch.Tensor")
     if found.requires_grad:
@@ -116,9 +119,9 @@ def _check_function(
     if not torch.isfinite(found).all():
         row = int(torch.argwhere(~torch.isfinite(found))[0, 0])
         _fail(f"{name} returned non-finite numbers (first in row {row})", "check weights and input normalisation")
-    if not torch.equal(found, _call(lambda: call(rows))):
+    if not torch.equal(found, _call(name, lambda: call(rows))):
         _fail(f"{name} gives different results for the same input", "remove dropout, sampling and hidden state")
-    alone, reversed_ = _call(lambda: call([0])), _call(lambda: call(rows[::-1]))
+    alone, reversed_ = _call(name, lambda: call([0])), _call(name, lambda: call(rows[::-1]))
     if not (_close(alone, found[:1]) and _close(reversed_.flip(0), found)):
         _fail(f"{name} of a row changes with the other rows", "use running statistics; never mix rows")
     return found
@@ -128,9 +131,9 @@ def _fail(what: str, remedy: str) -> None:
     raise ReachcostError(f"world model: {what}: {remedy}")
 
 
-def _call(call: Callable[[], Tensor], remedy: str | None = None) -> Tensor:
-    failed = "world model: it failed on a batch of the documented shapes"
-    return call_foreign(call, failed, remedy or "see reachcost.WorldModel for the shapes")
+def _call(name: str, call: Callable[[], Tensor], remedy: str | None = None) -> Tensor:
+    failed = f"world model: {name} failed on a batch of the documented shapes"
+    return call_foreign(call, failed, remedy or "help(reachcost.WorldModel.encode) and .rollout show the shapes")
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

@@ -13,7 +13,7 @@ from reachcost.core.hub import SCHEME, Hub, Repository
 from reachcost.core.modules import FILES, StoredModule, stored_format
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, require_type
+from reachcost.errors import ReachcostError, did_you_mean, require_type
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
@@ -114,7 +114,7 @@ def load_world_model(
         except ReachcostError as error:
             if directory.exists():
                 raise
-            raise ReachcostError(f"{error}; models with a name are {', '.join(zoo())}") from error
+            raise ReachcostError(f"{error}; among published models, {did_you_mean(str(source), zoo())}") from error
     if repo is not None:
         model.card |= {"name": repo.name, "source": str(repo)}
     return model

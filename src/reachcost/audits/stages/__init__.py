@@ -65,7 +65,7 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
         return Verdict(blamed, f"episodes reach their goals{although}")
     if blamed == CANNOT_TELL:
         reason = "the measurements do not explain the failures" if failing else "no measured stage fails"
-        return Verdict(blamed, reason, "provide what the unknown stages need")
+        return Verdict(blamed, reason, "provide what the unknown stages need, or test the planner in closed loop")
     if blamed in failing:
         return Verdict(blamed, advice=found[blamed].advice)
     if blamed == "dynamics":
