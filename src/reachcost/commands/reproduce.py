@@ -119,7 +119,7 @@ def reproduce(
     """Reproduce tables and figures of the paper, with its numbers next to ours. It can be interrupted and resumed.
 
     Args:
-        name: A table, a figure, a group of tables, `figures`, or `all`. An unknown name lists the names that resemble it, or all.
+        name: A table, a figure, a group of tables, `figures`, or `all`. An unknown name lists the known ones.
         out: Directory for records, tables and figures.
     """
     from reachcost.experiments.registry import (
