@@ -23,11 +23,9 @@ from reachcost.commands.explore import default_models
 from reachcost.core.progress import Progress
 from reachcost.costs.tabular import CostMap
 from reachcost.errors import ReachcostError
-from reachcost.explorer.engine import Cancelled, Engine, ModelWithCosts
+from reachcost.explorer.engine import SHOWN, Cancelled, Engine, ModelWithCosts, PlanRequest
 from reachcost.explorer.heads import knows_layouts, repaired_head
-from reachcost.explorer.page import explorer_page, first_places
-from reachcost.explorer.requests import SHOWN, PlanRequest
-from reachcost.explorer.server import listening_socket
+from reachcost.explorer.server import explorer_page, first_places, listening_socket
 from reachcost.heads.kinds import PairHead
 from reachcost.planning.control import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
