@@ -10,8 +10,8 @@ import numpy as np
 
 from reachcost.core.machine import machine
 from reachcost.errors import ReachcostError
+from reachcost.experiments.cells import Recording
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Setting
 from reachcost.report.drawing import Outcomes, SceneParts, choose_episodes, draw_scene, groups_of
