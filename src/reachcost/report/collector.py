@@ -1,4 +1,4 @@
-"""What a report shows of tables that were just made: the runs behind them, and some episodes planned again."""
+"""The material of a report about tables that were just made: the runs behind them, and some episodes planned again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reachcost.results.tables import ResultTable
 EPISODES = 8  # maximum number of episodes that are planned again
 
 
-class Studied:
+class Collector:
     """Collects tables, the runs behind them, and a scene of the first table that has one."""
 
     def __init__(self) -> None:
