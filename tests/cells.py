@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells import RunSpec, StudyRef
+from reachcost.experiments.cells import Recording, RunSpec, StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Study, Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.protocols import WorldModel

@@ -22,10 +22,9 @@ from reachcost.cli import main
 from reachcost.core.files import new_directory, private_directory, remove_leftovers, shared_directory
 from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells import Cell, StudyRef, missing_of
+from reachcost.experiments.cells import Cell, Recording, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
 from reachcost.experiments.cells.schedule import TableRequest, plan_of
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations

@@ -19,15 +19,12 @@ import pytest
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.commands.explore import default_models
+from reachcost.commands.explore import default_models, knows_layouts, repaired_head
 from reachcost.core.progress import Progress
 from reachcost.costs.tabular import CostMap
 from reachcost.errors import ReachcostError
-from reachcost.explorer.engine import Cancelled, Engine, ModelWithCosts
-from reachcost.explorer.heads import knows_layouts, repaired_head
-from reachcost.explorer.page import explorer_page, first_places
-from reachcost.explorer.requests import SHOWN, PlanRequest
-from reachcost.explorer.server import listening_socket
+from reachcost.explorer.engine import SHOWN, Cancelled, Engine, ModelWithCosts, PlanRequest
+from reachcost.explorer.server import explorer_page, first_places, listening_socket
 from reachcost.heads.kinds import PairHead
 from reachcost.planning.control import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -333,21 +330,23 @@ def test_hostile_names_are_text(model: ExactTopoNav) -> None:
 # Heads
 
 
-def test_the_default_head_is_cached(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
-        first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
-        assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
-        patch.setattr("reachcost.explorer.heads.repair", lambda *_, **__: pytest.fail("fitted again"))
-        again = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
-        assert again.state_dict().keys() == first.state_dict().keys()
-        with pytest.raises(pytest.fail.Exception):
-            repaired_head(task, model, False, Progress(), episodes=61, pairs=500)
+QUICK = rc.fitting.LabelledRecipe(rc.Recipe(epochs=1))
+
+
+def test_the_default_head_is_cached(
+    task: rc.tasks.TopoNav, model: ExactTopoNav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500, recipe=QUICK)
+    assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
+    monkeypatch.setattr(rc, "repair", lambda *_, **__: pytest.fail("fitted again"))
+    again = repaired_head(task, model, False, Progress(), episodes=60, pairs=500, recipe=QUICK)
+    assert again.state_dict().keys() == first.state_dict().keys()
+    with pytest.raises(pytest.fail.Exception):
+        repaired_head(task, model, False, Progress(), episodes=61, pairs=500, recipe=QUICK)
 
 
 def test_a_model_of_many_layouts_gets_a_head_of_many(world: rc.tasks.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
-    monkeypatch.setattr("reachcost.explorer.heads.EPISODES_OF_A_LAYOUT", 2)
+    monkeypatch.setattr("reachcost.commands.explore.LAYOUT_EPISODES", 2)
     known = [name for name in world.models if knows_layouts(world, name)]
     assert known == ["lewm-layouts-3072"]
     assert default_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
@@ -360,7 +359,7 @@ def test_a_model_of_many_layouts_gets_a_head_of_many(world: rc.tasks.TwoRoom, mo
 
     monkeypatch.setattr(rc.tasks.TwoRoom, "generate_logs", watched)
     model = rc.load_world_model(known[0])
-    head = repaired_head(world, model, True, Progress(), episodes=6, pairs=100)
+    head = repaired_head(world, model, True, Progress(), episodes=6, pairs=100, recipe=QUICK)
     assert head.latent_dim == model.latent_dim
     assert len({*seen}) == 4  # three layouts, and the world itself for the name of the head
 

@@ -184,8 +184,8 @@ def test_the_demo_reports_a_failed_repair(
     table = ResultTable("demo", "", ("success",), rows, {})
     assert str(table) == "ResultTable('demo', 2 rows of raw, trm; success)"
     monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_: [(table, None)])
-    monkeypatch.setattr("reachcost.report.studied.Studied.add", lambda *_: None)
-    monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
+    monkeypatch.setattr("reachcost.report.collector.Collector.add", lambda *_: None)
+    monkeypatch.setattr("reachcost.report.collector.Collector.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert ("trm is not better than raw here" in capsys.readouterr().out) is noted
 

@@ -142,7 +142,9 @@ def test_wrong_names_are_explained(own: Path) -> None:
 
 
 def test_a_mistyped_path_does_not_query_the_hub(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.core.hub.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub"))
+    monkeypatch.setattr(
+        "reachcost.core.repositories.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub")
+    )
     with pytest.raises(ReachcostError, match="hf://runs/modle"):
         model_option("runs/modle")
 

@@ -11,8 +11,7 @@ from reachcost.data.logs_hdf5 import open_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT
-from reachcost.tasks.pusht.logs import BUDGETS, NAMES, held_out_logs, sample_set
-from reachcost.tasks.pusht.policies import KINDS
+from reachcost.tasks.pusht.logs import BUDGETS, KINDS, NAMES, held_out_logs, sample_set
 
 pytestmark = pytest.mark.processor
 

@@ -12,8 +12,7 @@ import pytest
 
 from reachcost.core.files import new_directory, sha256_of
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.recording import NUMERICS, Recording
+from reachcost.experiments.cells import NUMERICS, Recording, RunSpec
 from reachcost.experiments.study import Tables
 from reachcost.results.records import (
     Columns,

@@ -25,10 +25,10 @@ from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.storage import write_head
+from reachcost.report.collector import scene_of
 from reachcost.report.drawing import SceneParts, draw_audit, draw_scene
 from reachcost.report.material import Loop, Material, Training, loops_of
 from reachcost.report.scene import Scene, read_scene, scene_file
-from reachcost.report.studied import scene_of
 from reachcost.report.success import SuccessRate, repairs
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
@@ -506,7 +506,7 @@ def test_a_reproduction_replays_recorded_episodes(
         found.append(scene_of(experiment, table))
         return found[-1]
 
-    monkeypatch.setattr("reachcost.report.studied.scene_of", noted)
+    monkeypatch.setattr("reachcost.report.collector.scene_of", noted)
     monkeypatch.setattr(
         "reachcost.experiments.registry.request_of",
         lambda name: TableRequest(name, StudyRef(lambda: study, episodes=6)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.simulator import solid_intervals
+from reachcost.tasks.tworoom.layout import solid_intervals
 
 LAYOUTS = st.builds(
     Layout,

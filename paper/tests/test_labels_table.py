@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Recording
 from reachcost.heads.kinds import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

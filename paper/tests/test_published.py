@@ -147,7 +147,7 @@ LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, prepared: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reachcost.experiments.recording.record_run", refuse)
+    monkeypatch.setattr("reachcost.experiments.cells.record_run", refuse)
     monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
     copy_rows(name, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from reachcost.audits.stages import CANNOT_TELL
 from reachcost.errors import ReachcostError
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Recording
 from reachcost.experiments.registry import reproduce, require_ready, results_of
 from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe

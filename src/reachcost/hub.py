@@ -7,8 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from reachcost.core.hub import SCHEME, Hub, Repository, require_name
 from reachcost.core.modules import FILES, stored_format
+from reachcost.core.repositories import SCHEME, Hub, Repository, require_name
 from reachcost.errors import ReachcostError
 from reachcost.heads import storage as heads
 from reachcost.heads.base import LearnedHead

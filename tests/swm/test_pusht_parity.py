@@ -11,8 +11,7 @@ import pytest
 from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, touches_walls
-from reachcost.tasks.pusht.logs import make_logs
-from reachcost.tasks.pusht.policies import KINDS, weak
+from reachcost.tasks.pusht.logs import KINDS, make_logs, weak
 
 TASK = PushT()
 STEPS = 25

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from reachcost.costs.latent import HeadCost
-from reachcost.experiments.cells import Cell, RunSpec
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Cell, Recording, RunSpec
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control

@@ -18,8 +18,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
-from reachcost.experiments.cells import Cell, RunSpec
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Cell, Recording, RunSpec
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study
 from reachcost.fitting.repair import LabelledRecipe, repair

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.costs.latent import HeadCost, LatentMSE
-from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Recording, RunSpec
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.planning.control import control

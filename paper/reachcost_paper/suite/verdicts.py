@@ -12,8 +12,7 @@ from reachcost.audits.audit import Audit
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.stages import CANNOT_TELL
 from reachcost.data.latents import encode_logs
-from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Recording, RunSpec
 from reachcost.results.records import Evaluated, Run
 from reachcost.results.stats import wilson
 from reachcost.results.tables import TableRow

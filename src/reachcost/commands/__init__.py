@@ -1,4 +1,4 @@
-"""The subcommands of `reachcost`: typed functions, one per file, whose docstrings are their help.
+"""The subcommands of `reachcost`: typed functions whose docstrings are their help.
 
 Functions import what they need when they run: `--help` and mistakes are answered without waiting for torch.
 """

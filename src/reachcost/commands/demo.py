@@ -23,19 +23,19 @@ def demo(
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.experiments.demo import run_demo
+    from reachcost.report.collector import Collector
     from reachcost.report.sources import SCENE_FILE
-    from reachcost.report.studied import Studied
 
     use_device(device)
     require_least(1, episodes=episodes, log_episodes=log_episodes)
     require_writable(out, out / "tables", out / "runs")
-    start, studied = time.perf_counter(), Studied()
+    start, collector = time.perf_counter(), Collector()
     progress = ConsoleProgress(console)
     ((table, recording),) = run_demo(out, progress, episodes, log_episodes)
-    studied.add(recording, table)
-    if studied.scene is not None:
-        studied.scene.write(out / SCENE_FILE)
-    page = rc.Report(studied.material(), title="reachcost demo").save(out / "report.html")
+    collector.add(recording, table)
+    if collector.scene is not None:
+        collector.scene.write(out / SCENE_FILE)
+    page = rc.Report(collector.material(), title="reachcost demo").save(out / "report.html")
     success = {row.cost: row.ours["success"] for row in table.rows if not row.setting}
     title = f"{table.rows[0].n} episodes. Only the terminal cost changes; the last row also changes the planner."
     console.print(table.terminal(title))

@@ -1,7 +1,9 @@
-"""`reachcost explore`: a local page with the live model."""
+"""`reachcost explore`: a local page with live world models and their costs."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import webbrowser
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,16 @@ from reachcost.errors import ReachcostError
 if TYPE_CHECKING:
     from reachcost.core.progress import Progress
     from reachcost.explorer.engine import ModelWithCosts
+    from reachcost.fitting.repair import LabelledRecipe
+    from reachcost.heads.base import LearnedHead
 
 EPISODES = 200
 """Number of logged episodes for the action statistics of world models that lack them."""
+HEAD_EPISODES, HEAD_PAIRS, HEAD_SEED = 3000, 50_000, 0
+"""Logged episodes, pairs per epoch and seed of a default head: half a minute on two cores."""
+LAYOUT_EPISODES = 12
+"""Number of episodes in each layout, for a head for all layouts."""
+HEAD_FORMAT = "reachcost-explored-head/2"
 
 
 def explore(
@@ -74,8 +83,6 @@ def explore(
 
 def default_models(task: rc.Task) -> tuple[str, ...]:
     """The first world model of the task, and one trained in its other layouts if this machine has it."""
-    from reachcost.explorer.heads import knows_layouts
-
     if not task.models:
         raise ReachcostError(f"no world model is bundled with {task.name}: name one with --model")
     local = {name for name, directory in rc.zoo().items() if directory is not None}
@@ -83,12 +90,18 @@ def default_models(task: rc.Task) -> tuple[str, ...]:
     return tuple(dict.fromkeys([task.models[0], *others[:1]]))
 
 
+def knows_layouts(task: rc.Task, name: str) -> bool:
+    """Whether a world model was trained in other layouts of this world."""
+    if name not in task.models or not task.offers("handles"):
+        return False
+    return all(name in task.moved(handle.name, round(1 - handle.value)).models for handle in task.handles())
+
+
 def _with_costs(task: rc.Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> ModelWithCosts:
     """A world model with latent distance and, if there is a head or logs to fit one on, the repaired cost."""
     from reachcost.core.progress import escape_hidden
     from reachcost.costs.checks import require_one_model
     from reachcost.explorer.engine import ModelWithCosts
-    from reachcost.explorer.heads import knows_layouts, repaired_head
 
     logs = task.generate_logs(EPISODES) if task.offers("generate_logs") else None
     model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)
@@ -100,3 +113,59 @@ def _with_costs(task: rc.Task, name: str, head: str | None, trust_pickle: bool, 
     costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(fitted)}
     require_one_model(costs, model)
     return ModelWithCosts(model, costs, all_layouts)
+
+
+def repaired_head(
+    task: rc.Task,
+    model: rc.WorldModel,
+    all_layouts: bool,
+    progress: Progress,
+    episodes: int = HEAD_EPISODES,
+    pairs: int = HEAD_PAIRS,
+    recipe: LabelledRecipe | None = None,
+) -> LearnedHead:
+    """A head on generated logs of the task, from the cache if it is there; `all_layouts` fits it on many layouts."""
+    from reachcost.core.files import cache_directory
+    from reachcost.data.models import fingerprint_of
+
+    recipe = recipe or rc.fitting.LabelledRecipe(labels="temporal")
+    known, directory = fingerprint_of(model), None
+    if known is not None:
+        few = task.generate_logs(LAYOUT_EPISODES, seed=HEAD_SEED).fingerprint  # shows whether the task changed
+        made_of = [HEAD_FORMAT, known, task.world, few, all_layouts, episodes, pairs, HEAD_SEED, repr(recipe)]
+        key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
+        directory = cache_directory().expanduser() / "heads" / key
+        if directory.exists():
+            progress.reused("repaired cost")
+            return rc.load_head(directory)
+    if all_layouts:
+        latents, exclude = _latents_of_layouts(task, model, episodes, progress), None
+    else:
+        latents = rc.encode_logs(model, task.generate_logs(episodes, seed=HEAD_SEED), progress=progress)
+        exclude = [task.evaluation_set(name) for name in task.sets]
+    head = rc.repair(
+        model, latents, exclude=exclude, pairs=pairs, recipe=recipe, seed=HEAD_SEED, references=False, progress=progress
+    )
+    if directory is not None and not directory.exists():
+        rc.save_head(head, directory)
+    return head
+
+
+def _latents_of_layouts(task: rc.Task, model: rc.WorldModel, episodes: int, progress: Progress) -> rc.Latents:
+    """Logs of random layouts of the world, encoded with the frames of their layout."""
+    import numpy as np
+    import torch
+
+    from reachcost.core.seeding import generator
+
+    parts = []
+    progress.step("latents")
+    for number in progress.track(range(-(-episodes // LAYOUT_EPISODES)), "layouts"):
+        rng, world = generator(HEAD_SEED, "explored-layout", number), task
+        for handle in task.handles():
+            world = world.moved(handle.name, rng.random())
+        logs = world.generate_logs(LAYOUT_EPISODES, seed=int(rng.integers(2**31)))
+        parts.append(rc.encode_logs(model, logs, cache=False))
+    columns = {name: np.concatenate([part.logs.columns[name] for part in parts]) for name in ("state", "action")}
+    lengths = np.concatenate([part.logs.lengths for part in parts])
+    return rc.Latents(torch.cat([part.values for part in parts]), rc.Logs(columns, lengths), parts[0].model)

@@ -55,9 +55,9 @@ class Options:
         from reachcost.experiments.cells.executors import Executor, LocalPool
         from reachcost.experiments.cells.ray_tasks import RayTasks
         from reachcost.experiments.tables import make_tables
+        from reachcost.report.collector import Collector
         from reachcost.report.material import Material
         from reachcost.report.report import Report
-        from reachcost.report.studied import Studied
         from reachcost.results.durations import Durations
 
         if self.plan:
@@ -65,17 +65,17 @@ class Options:
             return
         require_page(self.report)
         require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
-        studied, began, here = Studied(), time.perf_counter(), self.on == "here"
+        collector, began, here = Collector(), time.perf_counter(), self.on == "here"
         ray = partial(RayTasks, workers=self.workers, address=self.address)
         start = {"here": Executor, "local": partial(LocalPool, workers=self.workers), "ray": ray}[self.on]
         shown = {"progress": ConsoleProgress(console), "console": None if here else console}
         for table, recording in make_tables(requests, out, start, **shown, durations=Durations([out, PUBLISHED])):
             if self.report is not None:
-                studied.add(recording, table)
+                collector.add(recording, table)
             console.print(table.terminal(table.name))
             print_files(began, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
         if self.report is not None:
-            name_page(Report(studied.material(), Material(commands=(command_line(),)), title=title).save(self.report))
+            name_page(Report(collector.material(), Material(commands=(command_line(),)), title=title).save(self.report))
 
     def _show_plan(self, requests: Sequence[TableRequest], out: Path) -> None:
         from rich import box

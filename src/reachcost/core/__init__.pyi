@@ -1,3 +1,3 @@
 """What `rc.core` offers; each name is imported on first use."""
 
-from .hub import Hub as Hub
+from .repositories import Hub as Hub

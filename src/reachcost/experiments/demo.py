@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from reachcost.core.progress import Progress
-from reachcost.experiments.cells import Cell, StudyRef
+from reachcost.experiments.cells import Cell, Recording, StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.runs import AuditRun, SascRun
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Study

@@ -22,8 +22,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.models import fingerprint_of
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.recording import Recording
+from reachcost.experiments.cells import Recording, RunSpec
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, cost_plan
 from reachcost.fitting.fit import fit
 from reachcost.fitting.repair import repair

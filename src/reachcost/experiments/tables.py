@@ -12,10 +12,9 @@ from rich.console import Console
 
 from reachcost.core.files import scratch_directory
 from reachcost.core.progress import Progress, as_progress
-from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
+from reachcost.experiments.cells import Cell, Recording, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import Executor, Recordings, Start
 from reachcost.experiments.cells.schedule import Schedule, TableRequest
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Tables
 from reachcost.results.durations import Durations

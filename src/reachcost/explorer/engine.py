@@ -1,4 +1,4 @@
-"""Answers to requests of the page: the map of a cost, and an episode with every iteration of all its plans.
+"""Requests of the page and their answers: the map of a cost, and an episode with every iteration of all its plans.
 
 An engine keeps no state except caches, because a request contains everything that its answer depends on.
 """
@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
+from reachcost.core.json_files import parse_json, read_as
 from reachcost.core.progress import escape_hidden
 from reachcost.costs.latent import ORACLE
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
@@ -21,16 +23,59 @@ from reachcost.costs.tabular import CostMap
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.explorer.requests import SHOWN, Place, PlanRequest
 from reachcost.planning.control import ControlRuns, control, default_planner, sized_planner
 from reachcost.planning.planner import Round, SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.compatibility import stepped
 from reachcost.tasks.contract import Plane, Task
 
+CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)  # smallest and largest values
+ROLLOUTS, SHOWN = 10_000, 200_000  # maximum number of candidates of a plan, and of all plans of an episode
+REMEDY = "send what the page sends"
 LAYOUTS, MAPS = 64, 16  # number of worlds and of encoded maps in the caches
 LARGEST = 65_535  # largest coordinate of a packed place
+Place = tuple[float, float]
 Layout = tuple[tuple[str, float], ...]
+
+
+def _between(limits: tuple[int, int]) -> object:
+    return Field(ge=limits[0], le=limits[1])
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """An episode in a layout, and how it is planned.
+
+    >>> PlanRequest.parse(b'{"model": "m", "cost": "raw", "layout": {}, "start": [1, 2]}')
+    Traceback (most recent call last):
+    reachcost.errors.ReachcostError: the request: `goal` is missing: send what the page sends
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    model: str  # name of the world model
+    cost: str  # name of the terminal cost
+    layout: dict[str, float]  # values of the handles of the world, 0 to 1
+    start: Place
+    goal: Place
+    candidates: Annotated[int, _between(CANDIDATES)]  # candidates of an iteration
+    iterations: Annotated[int, _between(ITERATIONS)]  # iterations of a plan
+    seed: Annotated[int, _between(SEEDS)]  # seed of the planner
+
+    @classmethod
+    def parse(cls, body: bytes) -> PlanRequest:
+        """Read a request from JSON."""
+        try:
+            value = parse_json(body)
+        except ValueError as error:
+            raise ReachcostError(f"the request is not valid JSON ({error}): {REMEDY}") from error
+        request = read_as(cls, value, "the request", REMEDY)
+        if (rollouts := request.candidates * request.iterations) > ROLLOUTS:
+            raise ReachcostError(
+                f"{request.candidates} candidates x {request.iterations} iterations are {rollouts:,} rollouts a plan: "
+                f"ask for {ROLLOUTS:,} or fewer"
+            )
+        return request
 
 
 class Cancelled(Exception):

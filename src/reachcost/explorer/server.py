@@ -1,4 +1,7 @@
-"""The server of the page: it listens on this machine only, requires a secret in every address, and plans in turn."""
+"""The page of the explorer and its server.
+
+The server listens on this machine only, requires a secret in every address, and plans in turn.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import partial
 from threading import Event
 from typing import Any
 
+import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,12 +21,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from reachcost.costs.latent import unit_of
 from reachcost.errors import ReachcostError
-from reachcost.explorer.engine import Cancelled, Engine
-from reachcost.explorer.page import explorer_page
-from reachcost.explorer.requests import PlanRequest
+from reachcost.explorer.engine import CANDIDATES, ITERATIONS, SEEDS, Cancelled, Engine, PlanRequest, handles_of
+from reachcost.report.page import render
+from reachcost.tasks.contract import Task
 
 HOST = "127.0.0.1"
+EPISODES = 200  # maximum number of episodes that the first one is chosen from
+DETOUR = 0.8  # quantile of the detour of the first episode
 LARGEST = 8192  # maximum number of bytes of a request; the page sends a few hundred
 HEADERS = {
     "Cache-Control": "no-store",
@@ -168,3 +175,51 @@ HANDLERS: dict[Any, Any] = {
     Cancelled: _error(409, lambda _: "a newer request replaced this one"),
     Exception: _error(500, lambda error: f"{type(error).__name__}: {error}; the terminal shows the traceback"),
 }
+
+
+def explorer_page(engine: Engine) -> str:
+    """The page of an engine."""
+    task = engine.task
+    start, goal = first_places(task)
+    plane = task.plane()
+    data = {
+        "plane": {"low": plane.low, "high": plane.high, "cell": plane.cell},
+        "handles": handles_of(task),
+        "units": {name: unit_of(name, engine.cost(name), task) for name in engine.costs},
+        "distance_unit": task.distance_unit,
+        "start": start,
+        "goal": goal,
+    }
+    return render(
+        "explorer/explore.html.j2",
+        f"{task.name} - reachcost explore",
+        data=data,
+        scripts=["explorer/explore.js"],
+        styles=["explorer/explore.css"],
+        requests=True,
+        engine=engine,
+        handles=task.handles() if task.offers("handles") else (),
+        numbers={
+            "candidates": (engine.candidates, *CANDIDATES),
+            "iterations": (engine.iterations, *ITERATIONS),
+            "seed": (0, *SEEDS),
+        },
+        maps={"left": engine.costs[0], "right": engine.costs[min(1, len(engine.costs) - 1)]},
+    )
+
+
+def first_places(task: Task) -> tuple[list[float], list[float]]:
+    """Start and goal that the page opens with, (x, y) each: a longer detour than in most episodes."""
+    plane = task.plane()
+    if task.sets:
+        found = task.evaluation_set(task.sets[0])
+        starts, goals = found.starts[:EPISODES], found.goals[:EPISODES]
+    else:
+        cells = plane.grid().reshape(-1, 2)
+        starts, goals = np.split(plane.states(cells[plane.free(cells)][[0, -1]]), 2)
+    here, there = (np.asarray(plane.places(states), float) for states in (starts, goals))
+    straight = np.maximum(np.linalg.norm(there - here, axis=1), plane.cell)
+    distance = task.distance(starts, goals) if task.offers("distance") else straight
+    detours = np.argsort(np.where(np.isfinite(distance), distance, 0) / straight, kind="stable")
+    chosen = detours[int(DETOUR * len(detours))]
+    return here[chosen].tolist(), there[chosen].tolist()

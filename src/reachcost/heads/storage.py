@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from reachcost.core.files import new_directory
-from reachcost.core.hub import Hub, Repository, is_name
 from reachcost.core.modules import FILES, StoredModule, write_module
+from reachcost.core.repositories import Hub, Repository, is_name
 from reachcost.errors import ReachcostError, call_foreign, require_type
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, is_same_class, refusal

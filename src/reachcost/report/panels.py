@@ -12,10 +12,9 @@ import numpy as np
 
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import NOTHING
-from reachcost.report.headline import headline
 from reachcost.report.material import Material, Training
 from reachcost.report.page import number, plain
-from reachcost.report.success import BOUNDS, charts_of, endings, success_rates
+from reachcost.report.success import BOUNDS, charts_of, endings, headline, success_rates
 from reachcost.results.tables import ResultTable
 
 DOTS, EPOCHS, ROWS = 200, 400, 400  # maximum number of dots of a cost, epochs of a curve, and rows of a table

@@ -23,7 +23,7 @@ from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.logged_actions import AMONG, LoggedActions
-from reachcost.swm.frozen import EncodedFrames, FoldedModel
+from reachcost.swm.cache import EncodedFrames, FoldedModel
 from reachcost.worldmodels.jepa import JepaWorldModel, rolled_out
 
 LEFT_BY_OTHERS = ("emb", "goal_emb", "predicted_emb")

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from reachcost.core.files import expand_path, require_regular, sha256_of
-from reachcost.core.hub import is_name
 from reachcost.core.json_files import read_json
+from reachcost.core.repositories import is_name
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.worldmodels.jepa import JepaWorldModel

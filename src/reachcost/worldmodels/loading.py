@@ -9,8 +9,8 @@ from typing import Any
 
 from reachcost.core.devices import choose_device
 from reachcost.core.files import expand_path
-from reachcost.core.hub import SCHEME, Hub, Repository
 from reachcost.core.modules import FILES, StoredModule, stored_format
+from reachcost.core.repositories import SCHEME, Hub, Repository
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, did_you_mean, require_type

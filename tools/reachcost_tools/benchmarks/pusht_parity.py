@@ -13,8 +13,7 @@ import numpy as np
 from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import touches_walls
-from reachcost.tasks.pusht.logs import make_logs
-from reachcost.tasks.pusht.policies import KINDS, weak
+from reachcost.tasks.pusht.logs import KINDS, make_logs, weak
 from reachcost_tools.benchmarks import publish
 
 EPISODES, STEPS, EXACT = 1000, 25, 1e-3

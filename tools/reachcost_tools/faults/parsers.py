@@ -21,7 +21,7 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     """Parsers by name, each with its first inputs; imported here, as atheris must see their imports."""
     from reachcost.core.json_files import parse_json
     from reachcost.experiments.sweep import read_sweep
-    from reachcost.explorer.requests import PlanRequest
+    from reachcost.explorer.engine import PlanRequest
     from reachcost.worldmodels.public_config import read_architecture
     from reachcost_tools.faults.formats.models import PUBLIC
     from reachcost_tools.faults.formats.records import SWEEP

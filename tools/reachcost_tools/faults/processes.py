@@ -28,7 +28,7 @@ IMPORTED = (
     "reachcost.cli",
     "reachcost.report.drawing",
     "reachcost.report.report",
-    "reachcost.report.studied",
+    "reachcost.report.collector",
     "reachcost.experiments.cells.executors",
     "reachcost.experiments.registry",
     "reachcost.experiments.sweep",

@@ -22,7 +22,7 @@ from reachcost.data.logs_hdf5 import open_logs
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest, plan_of
 from reachcost.experiments.sweep import read_sweep
-from reachcost.explorer.requests import PlanRequest
+from reachcost.explorer.engine import PlanRequest
 from reachcost.heads.storage import load_head
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_tools.faults.formats import models, records

@@ -25,9 +25,8 @@ from reachcost.core.files import cache_directory
 from reachcost.core.machine import cores
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError, reason_of
-from reachcost.experiments.cells import Cell, StudyRef
+from reachcost.experiments.cells import Cell, Recording, StudyRef
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Study
 from reachcost.results.records import Result, computed, differences
 

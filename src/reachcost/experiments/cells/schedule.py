@@ -17,9 +17,8 @@ from rich.text import Text
 
 from reachcost.core.progress import Progress, duration
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells import Cell, StudyRef, missing_of
+from reachcost.experiments.cells import Cell, Recording, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, Recordings
-from reachcost.experiments.recording import Recording
 from reachcost.results.durations import Durations
 from reachcost.results.records import require_intact_runs
 

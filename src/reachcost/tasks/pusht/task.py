@@ -13,8 +13,17 @@ from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task, frames_of_two_sizes, require_finite
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.pusht import physics, renderer
-from reachcost.tasks.pusht.logs import BUDGETS, FROZEN, NAMES, STEPS, describe_logs, make_logs, proprio, sample_set
-from reachcost.tasks.pusht.policies import sample_start
+from reachcost.tasks.pusht.logs import (
+    BUDGETS,
+    FROZEN,
+    NAMES,
+    STEPS,
+    describe_logs,
+    make_logs,
+    proprio,
+    sample_set,
+    sample_start,
+)
 
 POSITION, ANGLE = 20.0, np.pi / 9  # maximum joint position error of agent and block, in pixels, and maximum angle
 
@@ -118,7 +127,7 @@ class PushT(Task):
     def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = STEPS) -> Logs:
         """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
 
-        An episode starts with its reset row; `policy` is the index of its policy in `policies.KINDS`.
+        An episode starts with its reset row; `policy` is the index of its policy in `logs.KINDS`.
         """
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")

@@ -24,14 +24,23 @@ from reachcost.tasks.contract import (
 )
 from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.tworoom import logs as policy
-from reachcost.tasks.tworoom import renderer, simulator
-from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, WALLS, Layout
+from reachcost.tasks.tworoom import renderer
+from reachcost.tasks.tworoom.layout import (
+    BORDER,
+    CENTRE,
+    SIZE,
+    SUCCESS_DISTANCE,
+    WALLS,
+    Layout,
+    step_endpoint,
+    step_swept,
+)
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
 CELL = 4.0  # pixels between neighbouring places of a map
 GRIP = 10.0  # pixels between the border and the handle of the wall
-STEPS = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
+STEPS = {"endpoint": step_endpoint, "swept": step_swept}
 LAYOUTS_MODEL = "lewm-layouts-3072"  # trained in 4,000 layouts: either wall direction, one door or two
 
 

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub, behind two methods that a folder can provide as well. Needs the extra `hub`."""
+"""Repositories on the Hugging Face Hub, or on another hub with the same two methods. Needs the extra `hub`."""
 
 from __future__ import annotations
 

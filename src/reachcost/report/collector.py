@@ -1,4 +1,4 @@
-"""What a report shows of tables that were just made: the runs behind them, and some episodes planned again."""
+"""The material of a report about tables that were just made: the runs behind them, and some episodes planned again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from reachcost.core.machine import machine
 from reachcost.errors import ReachcostError
+from reachcost.experiments.cells import Recording
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.recording import Recording
 from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Setting
 from reachcost.report.drawing import Outcomes, SceneParts, choose_episodes, draw_scene, groups_of
@@ -25,7 +25,7 @@ from reachcost.results.tables import ResultTable
 EPISODES = 8  # maximum number of episodes that are planned again
 
 
-class Studied:
+class Collector:
     """Collects tables, the runs behind them, and a scene of the first table that has one."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from reachcost.core.parallel import reserve_threads
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import PairHead
 from reachcost.swm import RepairedModel, SwmModel
+from reachcost.swm.cache import FEW, FoldedModel
 from reachcost.swm.evaluation import silence
-from reachcost.swm.frozen import FEW, FoldedModel
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public_predictor import Predictor
 from tests.swm.test_plugin import configured

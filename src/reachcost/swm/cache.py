@@ -1,4 +1,4 @@
-"""Repeated work of planning with a frozen model, done once: frames are encoded once, and the predictor is folded.
+"""Caches for planning with a frozen model: frames are encoded once, and the predictor is folded once.
 
 Before anything is reused, modules and weights are compared with those it was made of. Models that a comparison does
 not describe completely are not cached.
