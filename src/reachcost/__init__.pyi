@@ -7,6 +7,7 @@ from . import audits as audits
 from . import core as core
 from . import costs as costs
 from . import data as data
+from . import experiments as experiments
 from . import fitting as fitting
 from . import heads as heads
 from . import hub as hub

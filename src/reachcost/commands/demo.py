@@ -13,7 +13,7 @@ from reachcost.commands.options import Device
 def demo(
     out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 3000, device: Device = "auto"
 ) -> None:
-    """Show how a planner fails and is repaired, with a bundled world model (about a minute on two cores).
+    """Show how a planner fails and is repaired, with a bundled world model (90 seconds on two idle cores).
 
     Args:
         out: Directory for records, table and report.

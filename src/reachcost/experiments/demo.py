@@ -24,7 +24,7 @@ MEMBER = Member(MODEL, 3072, "lewm-3072")
 SET = "high-distance"
 COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
 PLANNER = CEM(candidates=128, iterations=5, elites=13)
-"""The paper's planner with a fifth of its rollouts, so that the demo takes a minute."""
+"""The paper's planner with a fifth of its rollouts, so that the demo is quick."""
 HEAD = HeadPlan(pairs=50_000)
 """Half of the default training pairs."""
 AUDITED, CANDIDATES = 8, 64
