@@ -24,7 +24,8 @@ from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowest
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import RouteProposal, TopoNav
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost_paper.toponav.pools import RouteProposal
 
 pytestmark = pytest.mark.processor
 

@@ -11,9 +11,10 @@ from reachcost.experiments.study import Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.results.tables import TableRow
-from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
+from reachcost.tasks.toponav.task import BASE_SEED, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.rows import per_seed
+from reachcost_paper.toponav.pools import RouteProposal
 from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, exact
 
 NOTES = read_notes("reachcost_paper.toponav")
