@@ -21,7 +21,7 @@ import reachcost as rc
 from reachcost.cli import main
 from reachcost.commands.explore import default_models
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import CostMap
+from reachcost.costs.maps import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.explorer.engine import Cancelled, Engine, ModelWithCosts
 from reachcost.explorer.heads import knows_layouts, repaired_head

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import cast
 
-from reachcost.costs.tabular import tabulate
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, difference_row, row_runs, table_row
@@ -16,6 +15,7 @@ from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.rows import per_seed
 from reachcost_paper.toponav.pools import RouteProposal
 from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, exact
+from reachcost_paper.toponav.tabular import tabulate
 
 NOTES = read_notes("reachcost_paper.toponav")
 PAPER = read_paper("reachcost_paper.toponav")
