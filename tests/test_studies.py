@@ -9,11 +9,12 @@ import pytest
 
 import reachcost as rc
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, difference_row
+from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.runs import AuditRun, SascRun, outcomes
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting
 from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
+from reachcost_paper.rows import difference_row
 
 from .toy import MEMBERS, STUDY, Corridor
 

@@ -12,11 +12,9 @@ from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import (
     RowPlan,
-    difference_row,
     mean_intervals,
     ranked,
     row_runs,
-    row_values,
     table_row,
     together,
 )
@@ -32,7 +30,7 @@ from reachcost_paper.pusht import settings
 from reachcost_paper.pusht.figures import contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
-from reachcost_paper.rows import audit_cell, audit_row, metric_row
+from reachcost_paper.rows import audit_cell, audit_row, difference_row, metric_row, row_values
 
 Rows = list[TableRow]
 NOTES = read_notes("reachcost_paper.pusht")
@@ -271,7 +269,6 @@ STUDY = Study(
     members={MODEL: (MEMBER,)},
     planner=settings.PLANNER,
     pools=settings.POOLS,
-    quick_planner=replace(settings.PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
     heads=settings.HEADS,

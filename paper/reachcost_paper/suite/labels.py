@@ -35,6 +35,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
+from reachcost_paper.pusht.settings import PLANNER as PUSHT_PLANNER
 from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import World, suite
 from reachcost_paper.worlds.suite import require_packages
@@ -42,6 +43,8 @@ from reachcost_paper.worlds.tasks import EPISODES
 
 DECLARED = ("logs", "wandering", "planner", "cost", "recipe", "pairs")
 """Settings of a world that its records depend on."""
+QUICK_PLANNERS = {"pusht": replace(PUSHT_PLANNER, blocks=None)}
+"""Faster planners than those of the studies, as there are very many costs."""
 
 
 def settings_of(recording: Recording, world: World) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class Place:
     def of_study(cls, study: Study) -> Self:
         """The world of a study, with its first world model and its evaluation set."""
         member = next(iter(study.members.values()))[0]
-        planner = study.quick_planner or study.planner
+        planner = QUICK_PLANNERS.get(study.name, study.planner)
         declared = {"study": study.name, "protocol": study.protocol, "logs": study.logs, "model": member.model}
         return cls(
             make_task=study.task,
