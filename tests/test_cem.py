@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.audits.sasc import gaussian_pools, sasc
+from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
@@ -337,8 +337,8 @@ def test_the_random_policy_stays_in_the_logged_range(world: TwoRoom, lewm: JepaW
 
 
 def test_sasc_rolls_out_a_pool_and_executes_it(world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet) -> None:
-    pools = gaussian_pools(goals, lewm.action_dim, candidates=50)
-    assert np.array_equal(pools[2:3], gaussian_pools(goals.subset(slice(2, 3)), lewm.action_dim, candidates=50))
+    pools = draw_pools(world, lewm, goals, candidates=50)
+    assert np.array_equal(pools[2:3], draw_pools(world, lewm, goals.subset(slice(2, 3)), candidates=50))
     exact = ExactDynamics(world, lewm.actions)
     audit = sasc(world, exact, {"oracle": OracleGeodesic(exact)}, goals, pools)
     np.testing.assert_allclose(audit.scores["oracle"], audit.diagnostic, rtol=1e-5)
@@ -366,7 +366,7 @@ def test_parts_that_do_not_fit_are_refused(world: TwoRoom, lewm: JepaWorldModel,
         with pytest.raises(ReachcostError, match=problem):
             control(*parts, planner=SHORT)
     with pytest.raises(ReachcostError, match=r"3072.*3073"):
-        sasc(world, other, {"trm": head}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
+        sasc(world, other, {"trm": head}, goals, draw_pools(world, other, goals, candidates=5))
 
 
 def test_mppi_weighs_candidates_by_cost_and_keeps_the_deviation() -> None:
