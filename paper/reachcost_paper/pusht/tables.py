@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.audits.stages import STAGES
 from reachcost.core.seeding import generator
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
@@ -221,7 +222,6 @@ def _plain(plans: Callable[[], list[RowPlan]]) -> dict[str, Any]:
     return {"metrics": OUTCOMES, "rows": plain_rows(OUTCOMES, plans)}
 
 
-STAGES = ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution")
 AT_50 = _plain(lambda: offset_lines(50, MAIN, ("task-state", "shuffled")))
 PLANS: dict[str, dict[str, Any]] = {
     "pusht-25": _plain(lambda: offset_lines(25, MAIN)),
@@ -249,7 +249,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "rows": TableRows(lambda experiment: row_runs(experiment, final_lines()), final_rows),
     },
     "pusht-audit": {
-        "metrics": STAGES,
+        "metrics": tuple(STAGES),
         "rows": TableRows(lambda experiment: [audit_cell(experiment, one) for one in AUDITED.values()], audit_rows),
         "intervals": "",
     },
