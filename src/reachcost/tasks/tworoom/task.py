@@ -54,7 +54,7 @@ class TwoRoom(Task):
     action_dim = 2
     sets = tuple(policy.RULES)
     models = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
-    public = PublicEnvironment("swm/TwoRoom-v1", SIZE, {"transitions": 500.0, "frames": 10.0})
+    public = PublicEnvironment("swm/TwoRoom-v1", SIZE)
 
     def __init__(
         self, layout: Layout | None = None, collision: Literal["endpoint", "swept"] = "endpoint", pixels: int = SIZE
