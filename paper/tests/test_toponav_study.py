@@ -1,8 +1,12 @@
-"""TopoNav's study: the paper's candidates, and its world model and costs as tables."""
+"""TopoNav's study: the paper's candidates, its world model and costs as tables, and its p-values."""
+
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
@@ -12,6 +16,7 @@ from reachcost.heads.kinds import PairHead
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
+from reachcost_paper.rows import sign_flip_test
 from reachcost_paper.toponav.pools import RouteProposal, sasc_pool
 from reachcost_paper.toponav.tabular import tabulate
 
@@ -60,3 +65,10 @@ def test_tables_do_not_depend_on_the_other_goals(model: ExactTopoNav, head: Pair
     together = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal, goals)
     alone = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal[:1], goals[1:2])
     assert torch.equal(together[1:2], alone)
+
+
+@given(st.lists(st.integers(-120, 120), min_size=1, max_size=7))
+def test_sign_flip_equals_integer_arithmetic(counts: list[int]) -> None:
+    flips = [sum(s * c for s, c in zip(signs, counts, strict=True)) for signs in product((-1, 1), repeat=len(counts))]
+    expected = sum(abs(flip) >= abs(sum(counts)) for flip in flips) / len(flips)
+    assert sign_flip_test(100 * np.array(counts) / 120) == expected

@@ -4,14 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from reachcost.experiments.experiment import Experiment
-from reachcost.heads.kinds import PairHead
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost_paper.tworoom import STUDY
-from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, symmetrised
+from reachcost_paper.tworoom.settings import LAYOUTS, LEWM
 from tests.small import EPISODES, STUDIES, contents, small_table
 
 
@@ -73,11 +71,3 @@ def test_every_layout_has_a_separate_evaluation_set(published: Experiment) -> No
         assert len(goals) == 100
         assert goals.world == world.world
         assert (layout.room(goals.starts) != layout.room(goals.goals)).sum() == 50
-
-
-def test_symmetrised_head_is_the_mean_of_both_orders(head: PairHead) -> None:
-    z, goal = torch.randn(2, 50, 10, generator=torch.Generator().manual_seed(0))
-    both = symmetrised(head)
-    torch.testing.assert_close(both(z, goal), (head(z, goal) + head(goal, z)) / 2)
-    assert torch.equal(both(z, goal), both(goal, z))
-    assert not head.symmetric
