@@ -79,21 +79,15 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
         assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
 
 
-def test_operations_grow_with_candidates_and_iterations_and_fall_with_executed_blocks(
-    world: TwoRoom, lewm: JepaWorldModel
-) -> None:
-    goals, small = (
-        world.evaluation_set("high-distance").spread(2),
-        CEM(horizon=2, candidates=20, iterations=3, elites=4),
-    )
-    planners = (small, replace(small, candidates=40), replace(small, iterations=6), replace(small, blocks=1))
-    once, *others = (multiply_adds(world, lewm, LatentMSE(), goals, planner) for planner in planners)
-    assert others == [2 * once, 2 * once, 2 * once]
-
-
-def test_a_policy_runs_its_own_network_once_a_block(world: TwoRoom, lewm: JepaWorldModel) -> None:
-    network = InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64).requires_grad_(False)
+def test_operations_are_those_of_the_search_or_of_the_network_of_a_policy(world: TwoRoom, lewm: JepaWorldModel) -> None:
     goals = world.evaluation_set("high-distance").spread(2)
-    found = multiply_adds(world, lewm, LatentMSE(), goals, InversePolicy(network))
+    small = CEM(horizon=2, candidates=20, iterations=3, elites=4)
+    network = InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64).requires_grad_(False)
+    planners = (replace(small, candidates=40), replace(small, iterations=6), replace(small, blocks=1))
+    once, direct, *others = (
+        multiply_adds(world, lewm, LatentMSE(), goals, planner)
+        for planner in (small, InversePolicy(network), *planners)
+    )
+    assert others == [2 * once, 2 * once, 2 * once]
     products = sum(weight.numel() for weight in network.parameters() if weight.ndim == 2)
-    assert found == round(products / lewm.actions.length)
+    assert direct == round(products / lewm.actions.length)
