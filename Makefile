@@ -67,7 +67,7 @@ bench-growth: setup
 
 # Trains a LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm
-	$(BIN)/python -m reachcost_tools.benchmarks.training
+	$(BIN)/python -m reachcost_tools.bench.training
 
 .venv/.ready-faults: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,faults,ray,swm]' --editable paper --editable tools

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import CostMap
+from reachcost.costs.maps import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.experiments import demo
 from reachcost.experiments.experiment import Experiment

@@ -25,9 +25,10 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import RouteProposal, TopoNav
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost_paper.toponav.pools import RouteProposal
 
 SEARCH = CategoricalCEM(candidates=16, iterations=2, elites=3)
 

@@ -25,6 +25,7 @@ from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost_paper.tworoom.attribution import BLOCKS, FeaturesOnly, attribute, swap_consistency
 from reachcost_paper.tworoom.labels import label_quality
 from reachcost_paper.tworoom.probe import rowspace_share
+from reachcost_paper.tworoom.settings import symmetrised
 
 pytestmark = pytest.mark.processor
 
@@ -81,8 +82,11 @@ def test_all_features_together_are_the_head() -> None:
         kept = tuple(name for name in BLOCKS if name != block)
         assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), full, atol=1e-4)
     assert (swap_consistency(head, terminal, goal)[0] > 0).all()
-    assert (swap_consistency(head.symmetrised(), terminal, goal)[0] < 1e-4).all()
-    for wrong in ((head.symmetrised(), BLOCKS), (head, ("colour",))):
+    both = symmetrised(head)
+    assert (swap_consistency(both, terminal, goal)[0] < 1e-4).all()
+    torch.testing.assert_close(both(goal, goal + 1), (head(goal, goal + 1) + head(goal + 1, goal)) / 2)
+    assert not head.symmetric
+    for wrong in ((both, BLOCKS), (head, ("colour",))):
         with pytest.raises(ReachcostError, match="pair head"):
             FeaturesOnly(*wrong)
 

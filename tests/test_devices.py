@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import reachcost as rc
 from reachcost.cli import main
+from reachcost.commands.models import plan_change
 from reachcost.core.devices import choose_device, defer_device_checks, device_of, refuse_if, use_device
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import StandardisedL2, SubspaceCost
@@ -21,7 +22,6 @@ from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, run_epoch
 from reachcost.peers.distances import _Bootstrapped, _Pushed
-from reachcost.planning.measurements import plan_change
 from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -171,7 +171,7 @@ def test_half_precision_changes_plans_a_little() -> None:
     torch.testing.assert_close(others, ends, atol=0.2, rtol=0.1)
     assert halved.fingerprint == model.fingerprint
     few = rc.CEM(candidates=40, iterations=2, elites=10)
-    same, other = (plan_change(model, one, rc.LatentMSE(), start, goal, few) for one in (model, halved))
+    same, other = (plan_change(model, one, start, goal, few) for one in (model, halved))
     assert (same[0], same[1].max()) == (1, 0)
     assert 0.5 < other[0] <= 1
     assert 0 < other[1].mean() < 0.5

@@ -21,7 +21,7 @@ import reachcost as rc
 from reachcost.cli import main
 from reachcost.commands.explore import default_models, knows_layouts, repaired_head
 from reachcost.core.progress import Progress
-from reachcost.costs.tabular import CostMap
+from reachcost.costs.maps import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.explorer.engine import SHOWN, Cancelled, Engine, ModelWithCosts, PlanRequest
 from reachcost.explorer.server import explorer_page, first_places, listening_socket

@@ -32,14 +32,6 @@ pytestmark = pytest.mark.processor
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 
 
-def test_symmetrised_head_is_the_mean_of_both_orders(head: PairHead) -> None:
-    z, goal = torch.randn(2, 50, 10, generator=torch.Generator().manual_seed(0))
-    both = head.symmetrised()
-    torch.testing.assert_close(both(z, goal), (head(z, goal) + head(goal, z)) / 2)
-    assert torch.equal(both(z, goal), both(goal, z))
-    assert not head.symmetric
-
-
 def test_training_learns_and_keeps_the_best_epoch(head: PairHead, pairs: TemporalPairs) -> None:
     record = head.record
     losses = [epoch["validation_loss"] for epoch in record["curve"]]

@@ -1,5 +1,6 @@
 """Audits of worlds with other units, distances, or no oracle."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor
 
 import reachcost as rc
 from reachcost.audits import stages as audit_stages
+from reachcost.audits.measurements import exact_dynamics, oracle_runs
 from reachcost.audits.stage import Rule, Stage, apply_rule
 from reachcost.audits.stages import RULES, STAGES, verdict_of
 from reachcost.audits.subject import Subject
@@ -191,6 +193,14 @@ def test_integer_states_of_a_continuous_task_are_refused() -> None:
     integers = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
     with pytest.raises(ReachcostError, match="step"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, integers, SEARCH)
+
+
+def test_states_that_are_not_vectors_have_no_exact_dynamics() -> None:
+    goals = far(30)
+    matrices = subject(Plane(), replace(goals, starts=goals.starts[:, None], goals=goals.goals[:, None]))
+    assert exact_dynamics(matrices) is None
+    assert oracle_runs(matrices) is None
+    assert STAGES["sampling"](matrices).outcome == "unknown"
 
 
 def test_a_stage_is_added_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

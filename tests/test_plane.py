@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.costs.tabular import CostMap
+from reachcost.costs.maps import CostMap
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel

@@ -15,7 +15,6 @@ from torch import Tensor
 from reachcost.core.seeding import EpisodeStreams, generator
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
-from reachcost.costs.tabular import tabulate
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.heads.kinds import PairHead
@@ -24,7 +23,9 @@ from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowest
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import RouteProposal, TopoNav
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost_paper.toponav.pools import RouteProposal
+from reachcost_paper.toponav.tabular import tabulate
 
 pytestmark = pytest.mark.processor
 

@@ -185,6 +185,7 @@ def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
         {"planner": planner} for planner in (CEM(elites=60), CEM(horizon=4), CEM(candidates=60), CEM(iterations=3))
     ]
     assert len({name(), *(name(**changes) for changes in other)}) == 1 + len(other)
+    assert "-CategoricalCEM-" in name(planner=CategoricalCEM())
 
 
 def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None:

@@ -1,4 +1,4 @@
-"""Planners from outside: their rounds can be watched, and their computation per action is measured."""
+"""The rounds of a planner can be watched."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,6 @@ import torch
 import reachcost as rc
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.planning.measurements import _parameters
 from reachcost.planning.planner import Round, lowest
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -69,31 +68,3 @@ def test_planners_without_rounds_cannot_be_watched(
 ) -> None:
     with pytest.raises(ReachcostError, match="RandomPolicy"):
         rc.control(world, lewm, COSTS, goals, rc.planning.RandomPolicy(), watch=print)
-
-
-def test_computation_grows_with_candidates_and_iterations_and_falls_with_executed_blocks(
-    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
-) -> None:
-    once, *others = (
-        rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner).multiply_adds
-        for planner in (SMALL, replace(SMALL, candidates=40), replace(SMALL, iterations=6), replace(SMALL, blocks=1))
-    )
-    assert others == [2 * once, 2 * once, 2 * once]
-
-
-def test_a_policy_without_a_planner_costs_its_own_network_once_a_block(
-    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
-) -> None:
-    network = rc.heads.InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64)
-    network.requires_grad_(False)
-    found = rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, rc.planning.InversePolicy(network))
-    assert found.parameters == sum(weight.numel() for weight in network.parameters())
-    products = sum(weight.numel() for weight in network.parameters() if weight.ndim == 2)
-    assert found.multiply_adds == round(products / lewm.actions.length)
-    assert found.seconds > 0
-
-
-def test_shared_weights_are_counted_once() -> None:
-    layer = torch.nn.Linear(3, 2)
-    assert _parameters([layer, layer]) == 8
-    assert _parameters(rc.LatentMSE()) == 0

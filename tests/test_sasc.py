@@ -18,7 +18,7 @@ from reachcost.heads.kinds import PairHead
 from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import TopoNav, sasc_pool
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
@@ -71,7 +71,7 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
     few = evaluation.subset(slice(0, 10))
-    pools = sasc_pool(task, few, 3072)
+    pools = draw_pools(task, model, few, horizon=12, candidates=256)
     rollouts = []
 
     class Counting(ExactTopoNav):
@@ -90,7 +90,7 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
 
 def test_pools_of_another_shape_are_refused(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     with pytest.raises(ReachcostError, match=r"give \[E = 120, S, H, A\]"):
-        sasc(task, model, {"raw": LatentMSE()}, evaluation, sasc_pool(task, evaluation, 0)[:5])
+        sasc(task, model, {"raw": LatentMSE()}, evaluation, draw_pools(task, model, evaluation)[:5])
 
 
 def test_pools_are_sampled_per_episode_in_actions_of_the_model(

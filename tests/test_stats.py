@@ -1,14 +1,12 @@
 """Statistics against closed forms and the paper's own examples."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, sign_flip_test, wilson
+from reachcost.results.stats import clustered_mean, hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, wilson
 
 pytestmark = pytest.mark.processor
 
@@ -53,19 +51,6 @@ def test_intervals_are_reproducible_and_depend_on_the_seed() -> None:
     assert (hierarchical_bootstrap(values, resamples=500, seed=1) != one).any()
 
 
-def test_sign_flip_examples() -> None:
-    assert sign_flip_test(np.array([69.17, 71.67, 76.67])) == 0.25
-    assert sign_flip_test(np.array([1.0, -1.0])) == 1.0
-    assert sign_flip_test(np.ones(10)) == 2 / 1024
-
-
-@given(st.lists(st.integers(-120, 120), min_size=1, max_size=7))
-def test_sign_flip_equals_integer_arithmetic(counts: list[int]) -> None:
-    flips = [sum(s * c for s, c in zip(signs, counts, strict=True)) for signs in product((-1, 1), repeat=len(counts))]
-    expected = sum(abs(flip) >= abs(sum(counts)) for flip in flips) / len(flips)
-    assert sign_flip_test(100 * np.array(counts) / 120) == expected
-
-
 @settings(max_examples=50)
 @given(st.integers(1, 500), st.data())
 def test_wilson_contains_the_share_and_mirrors(trials: int, data: st.DataObject) -> None:
@@ -85,6 +70,14 @@ def test_models_that_share_their_episodes_add_no_certainty_about_episodes() -> N
     )
     assert shared == pytest.approx(alone, rel=0.1)
     assert apart < 0.7 * alone
+
+
+def test_further_rows_of_an_episode_add_no_certainty() -> None:
+    values, episodes = np.random.default_rng(0).normal(size=60), np.arange(60) // 3
+    once = clustered_mean(values, episodes)
+    assert clustered_mean(np.tile(values, 5), np.tile(episodes, 5)) == pytest.approx(once)
+    apart = clustered_mean(np.tile(values, 5), np.arange(300))
+    assert apart[1] - apart[0] < 0.6 * (once[1] - once[0])
 
 
 def test_the_paired_interval_is_newcombes() -> None:

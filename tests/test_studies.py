@@ -9,11 +9,12 @@ import pytest
 
 import reachcost as rc
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, difference_row
+from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.runs import AuditRun, SascRun, outcomes
-from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting
+from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting, cost_plan
 from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
+from reachcost_paper.rows import difference_row
 
 from .toy import MEMBERS, STUDY, Corridor
 
@@ -40,11 +41,13 @@ def test_a_plan_of_a_head_holds_nothing_that_is_ignored() -> None:
             HeadPlan(labels="oracle", **options)  # pyright: ignore[reportArgumentType]
 
 
-def test_unknown_tables_and_kinds_are_named(tmp_path: Path) -> None:
+def test_unknown_tables_kinds_and_costs_are_named(tmp_path: Path) -> None:
     with pytest.raises(rc.ReachcostError, match="kys"):
         make_table(STUDY, "kys", tmp_path)
     with pytest.raises(rc.ReachcostError, match="lewm"):
         STUDY.members_of("lewm")
+    with pytest.raises(rc.ReachcostError, match="no cost 'mse': choose one of trm, raw"):
+        cost_plan(STUDY, "mse")
 
 
 def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ from reachcost.planning.control import control
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import LOST, Handle, Plane, Task
-from reachcost.tasks.exact import ExactDynamics, follow
+from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.registry import TASKS
+from reachcost.tasks.toponav.features import follow
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.custom import check_world_model

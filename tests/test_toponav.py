@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost import make_task
-from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.tasks.toponav.task import MOVES, RouteProposal, TopoNav, sasc_pool
+from reachcost.tasks.toponav.task import MOVES, TopoNav
 
 pytestmark = pytest.mark.processor
 
@@ -117,28 +116,6 @@ def test_categories_name_outcomes(task: TopoNav) -> None:
     starts, goals = np.array([[3, 3]] * 3), np.array([[27, 27]] * 3)
     states = np.array([[27, 27], [25, 25], [3, 3]])
     assert task.category(starts, states, goals).tolist() == ["success", "right_room", "wrong_room"]
-
-
-def test_thirteen_proposed_candidates(task: TopoNav, evaluation: EvaluationSet) -> None:
-    streams = EpisodeStreams(0, "plan", evaluation.episodes, 0)
-    pool = RouteProposal(task)(evaluation.starts, evaluation.goals, streams)
-    route = task.routes(evaluation.starts, evaluation.goals, 12)
-    assert pool.shape == (120, 5, 13, 12)
-    assert (pool[:, :, 0] == 0).all()
-    assert (pool[:, :, 1] == route[:, None]).all()
-    changed = (pool[:, :, 2:] != route[:, None, None]).mean()
-    assert changed == pytest.approx(0.096, abs=0.004)
-    assert not (pool[:, 0, 2:] == pool[:, 1, 2:]).all()
-
-
-def test_sasc_pool_is_stay_route_and_uniform(task: TopoNav, evaluation: EvaluationSet) -> None:
-    pool = sasc_pool(task, evaluation, 3072)
-    assert pool.shape == (120, 256, 12, 1)
-    assert (pool[:, 0] == 0).all()
-    assert (pool[:, 1, :, 0] == task.routes(evaluation.starts, evaluation.goals, 12)).all()
-    assert np.bincount(pool[:, 2:].ravel()) / pool[:, 2:].size == pytest.approx([0.2] * 5, abs=0.003)
-    subset = evaluation.subset(np.array([7, 3]))
-    np.testing.assert_array_equal(sasc_pool(task, subset, 3072), pool[[7, 3]])
 
 
 def test_gymnasium_accepts_the_environment() -> None:

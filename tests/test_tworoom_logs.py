@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.data.evaluation import read_evaluation_set, write_evaluation_set
+from examples.freeze_sets import freeze
+from reachcost.data.evaluation import read_evaluation_set
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -73,7 +74,7 @@ def test_an_episode_does_not_depend_on_the_others(logs: Logs) -> None:
 
 def test_frozen_sets_can_be_sampled_again(logs: Logs, tmp_path: Path) -> None:
     for name in RULES:
-        write_evaluation_set(sample_set(name, logs, TASK.layout), tmp_path / f"{name}.json")
+        freeze(sample_set(name, logs, TASK.layout), tmp_path / f"{name}.json")
     names = {f"{name}.json" for name in TASK.sets}
     assert names == {path.name for path in FROZEN.iterdir()} == {path.name for path in tmp_path.iterdir()}
     for name in names:
@@ -132,8 +133,7 @@ def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
 
 def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "set.json"
-    write_evaluation_set(TASK.evaluation_set("balanced"), path)
-    manifest = json.loads(path.read_text())
+    manifest = json.loads((FROZEN / "balanced.json").read_text())
     changes: list[dict[str, Any]] = [{**manifest, "logs_sha256": "other"}]
     for field in ("starts", "goals", "source_rows", "source_episodes"):
         changes.append(copy.deepcopy(manifest))
@@ -143,7 +143,7 @@ def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ReachcostError, match="changed"):
             read_evaluation_set(path, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
-    write_evaluation_set(subset, path)
+    freeze(subset, path)
     assert read_evaluation_set(path, np.float32).fingerprint == subset.fingerprint
 
 

@@ -1,4 +1,4 @@
-"""World models: the TopoNav features and exact dynamics, their tabular form, and the contract checker."""
+"""World models: the TopoNav features and exact dynamics, and the contract checker."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,14 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
-from reachcost.costs.oracle import OracleGeodesic
-from reachcost.costs.tabular import tabulate
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.kinds import PairHead
-from reachcost.protocols import Observations, TerminalCost, WorldModel
+from reachcost.protocols import Observations, WorldModel
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.worldmodels.custom import check_world_model
@@ -54,28 +49,6 @@ def test_foreign_latents_columns_and_actions_are_refused(model: ExactTopoNav) ->
         model.encode({"proprio": np.zeros((1, 2))})
     with pytest.raises(ReachcostError, match="0 to 4"):
         model.rollout(model.latents[:1, None], wait + 9)
-
-
-def test_tabular_form_is_equal(model: ExactTopoNav, task: TopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
-    goal = model.encode(task.observe(evaluation.goals[:9]))
-    context = model.encode(task.observe(evaluation.starts[:9]))[:, None]
-    actions = torch.randint(5, (9, 64, 12, 1), generator=torch.Generator().manual_seed(0))
-    costs: dict[str, TerminalCost] = {"raw": LatentMSE(), "head": HeadCost(head), "oracle": OracleGeodesic(model)}
-    costs["hybrid"] = HybridCost(costs["raw"], costs["head"], weight=0.5)
-    table_model, tables = tabulate(model, costs)
-    observations = task.observe(evaluation.starts[:9])
-    terminal = table_model.rollout(table_model.encode(observations)[:, None], actions)
-    table_goal = table_model.encode(task.observe(evaluation.goals[:9]))
-    for name, cost in costs.items():
-        direct = cost(model.rollout(context, actions), goal)
-        torch.testing.assert_close(tables[name](terminal, table_goal), direct, rtol=1e-5, atol=1e-5)
-
-
-def test_tables_do_not_depend_on_the_other_goals(model: ExactTopoNav, head: PairHead) -> None:
-    terminal, goals = torch.arange(677)[None, :, None].expand(3, -1, -1), torch.tensor([[3], [99], [400]])
-    together = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal, goals)
-    alone = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal[:1], goals[1:2])
-    assert torch.equal(together[1:2], alone)
 
 
 class Linear(nn.Module):

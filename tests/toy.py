@@ -15,7 +15,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, difference_row, row_runs, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Study
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.heads.recipe import Recipe
@@ -24,7 +24,7 @@ from reachcost.protocols import Observations
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
-from reachcost_paper.rows import audit_cell, audit_row
+from reachcost_paper.rows import audit_cell, audit_row, difference_row
 
 DOOR, LAST = 10, 16
 

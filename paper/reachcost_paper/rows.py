@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,14 +12,14 @@ import numpy as np
 
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun, SettingRun
-from reachcost.experiments.rows import BOUNDS, RowPlan, Values, row_intervals
+from reachcost.experiments.rows import BOUNDS, RowPlan, Values, measured, row_intervals, together
 from reachcost.experiments.runs import AuditRun, closed_loop, loop_config
 from reachcost.experiments.study import Member, Setting
 from reachcost.experiments.tables import TableRows
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import budget_of
 from reachcost.results.records import Columns, Run, require_rows
-from reachcost.results.stats import mean_std, paired_bootstrap
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap
 from reachcost.results.tables import TableRow
 
 PROTOCOL = ("evaluation", "budget")
@@ -61,6 +61,46 @@ def metric_row(
     """A row from the values of each metric [members, episodes]."""
     n, ours = max(map(np.size, values.values())), {metric: float(value.mean()) for metric, value in values.items()}
     return TableRow(cost, kind, n, ours, row_intervals(experiment, values), printed, seed, setting)
+
+
+def row_values(experiment: Experiment, plan: RowPlan) -> Values:
+    """Return outcome metrics of the closed-loop runs of a row."""
+    return together([measured(experiment, part.settings(experiment)) for part in plan.parts()])
+
+
+def difference_row(
+    experiment: Experiment, plan: RowPlan, base: RowPlan, paper: Mapping[str, float] | None = None
+) -> TableRow:
+    """Return the difference in success of two rows on the same episodes, with the sign-flip test."""
+    mine, theirs = (row_values(experiment, one)["success"] for one in (plan, base))
+    mine = mine.reshape(len(theirs), -1, theirs.shape[1]).mean(1)
+    gains = mine - theirs
+    low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
+    below, above = (100 * bound for bound in newcombe(theirs.mean(0) / 100, mine.mean(0) / 100))
+    return TableRow(
+        cost=f"{plan.shown or plan.cost} minus {base.shown or base.cost}",
+        model=plan.kind,
+        n=gains.size,
+        ours={"success": float(gains.mean()), "p_value": sign_flip_test(gains.mean(1))},
+        interval={"success": [min(low, below), max(high, above)]},
+        paper=paper,
+        seed=plan.settings(experiment)[0].member.seed if plan.single else None,
+        setting=plan.setting,
+        extra={"per_run": {"success": [round(float(mean), 4) for mean in gains.mean(1)]}},
+    )
+
+
+def sign_flip_test(differences: np.ndarray) -> float:
+    """Exact two-sided paired sign-flip p-value over K differences.
+
+    >>> sign_flip_test(np.array([69.17, 71.67, 76.67]))
+    0.25
+    """
+    differences = np.asarray(differences, float)
+    signs = np.array(list(product((-1, 1), repeat=len(differences))))
+    flipped = np.abs(signs @ differences)
+    rounding = 1e-9 * np.abs(differences).sum()
+    return float((flipped >= abs(differences.sum()) - rounding).mean())
 
 
 def per_seed(plan: RowPlan, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[RowPlan]:

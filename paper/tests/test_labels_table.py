@@ -1,14 +1,20 @@
 """The tables of label sources and of rollouts: worlds with their records, and methods as rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reachcost.costs.latent import LatentMSE
 from reachcost.experiments.cells import Recording
+from reachcost.heads.inverse import InverseDynamics
 from reachcost.heads.kinds import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
+from reachcost.planning.planner import InversePolicy
 from reachcost.results.records import read_run
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost_paper.suite import STUDY, budget, labels
 from reachcost_paper.suite.labels import (
     BOUNDS,
@@ -21,6 +27,7 @@ from reachcost_paper.suite.labels import (
     paper_studies,
     place_of,
 )
+from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.tasks import EPISODES
 from tests.small import STUDIES
@@ -70,3 +77,17 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
         assert all(0.06 <= share <= 0.0625 for share in shares[:-1])
         assert 0.12 <= shares[-1] <= 0.125
         assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
+
+
+def test_operations_are_those_of_the_search_or_of_the_network_of_a_policy(world: TwoRoom, lewm: JepaWorldModel) -> None:
+    goals = world.evaluation_set("high-distance").spread(2)
+    small = CEM(horizon=2, candidates=20, iterations=3, elites=4)
+    network = InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64).requires_grad_(False)
+    planners = (replace(small, candidates=40), replace(small, iterations=6), replace(small, blocks=1))
+    once, direct, *others = (
+        multiply_adds(world, lewm, LatentMSE(), goals, planner)
+        for planner in (small, InversePolicy(network), *planners)
+    )
+    assert others == [2 * once, 2 * once, 2 * once]
+    products = sum(weight.numel() for weight in network.parameters() if weight.ndim == 2)
+    assert direct == round(products / lewm.actions.length)

@@ -10,7 +10,7 @@ import torch
 import reachcost as rc
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, row_values, table_row
+from reachcost.experiments.rows import RowPlan, table_row
 from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
@@ -18,6 +18,7 @@ from reachcost.planning.control import control
 from reachcost_paper.pusht import STUDY, tables
 from reachcost_paper.pusht.selection import execute_watched, selections
 from reachcost_paper.pusht.settings import MEMBER, MODEL, sets
+from reachcost_paper.rows import row_values
 from tests.small import smaller
 
 pytest.importorskip("pymunk")

@@ -14,7 +14,7 @@ from reachcost.worldmodels.loading import CHECKOUT, load_world_model, zoo
 pytest.importorskip("pymunk")
 
 from reachcost.tasks.pusht import PushT
-from reachcost_tools.benchmarks.pusht_models import measure
+from reachcost_tools.bench.pusht_models import measure
 
 ROOT = Path(__file__).parents[2]
 NAMES = [name for name in zoo() if "-pusht-" in name]

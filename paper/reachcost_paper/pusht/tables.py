@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.audits.stages import STAGES
 from reachcost.core.seeding import generator
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import (
     RowPlan,
-    difference_row,
     mean_intervals,
     ranked,
     row_runs,
-    row_values,
     table_row,
     together,
 )
@@ -32,7 +31,7 @@ from reachcost_paper.pusht import settings
 from reachcost_paper.pusht.figures import contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
-from reachcost_paper.rows import audit_cell, audit_row, metric_row
+from reachcost_paper.rows import audit_cell, audit_row, difference_row, metric_row, row_values
 
 Rows = list[TableRow]
 NOTES = read_notes("reachcost_paper.pusht")
@@ -223,7 +222,6 @@ def _plain(plans: Callable[[], list[RowPlan]]) -> dict[str, Any]:
     return {"metrics": OUTCOMES, "rows": plain_rows(OUTCOMES, plans)}
 
 
-STAGES = ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution")
 AT_50 = _plain(lambda: offset_lines(50, MAIN, ("task-state", "shuffled")))
 PLANS: dict[str, dict[str, Any]] = {
     "pusht-25": _plain(lambda: offset_lines(25, MAIN)),
@@ -251,7 +249,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "rows": TableRows(lambda experiment: row_runs(experiment, final_lines()), final_rows),
     },
     "pusht-audit": {
-        "metrics": STAGES,
+        "metrics": tuple(STAGES),
         "rows": TableRows(lambda experiment: [audit_cell(experiment, one) for one in AUDITED.values()], audit_rows),
         "intervals": "",
     },
@@ -271,7 +269,6 @@ STUDY = Study(
     members={MODEL: (MEMBER,)},
     planner=settings.PLANNER,
     pools=settings.POOLS,
-    quick_planner=replace(settings.PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
     heads=settings.HEADS,

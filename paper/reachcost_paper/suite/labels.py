@@ -29,18 +29,21 @@ from reachcost.labels.stitched import default_recipe
 from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
 from reachcost.peers.temporal import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
 from reachcost.planning.control import Proposal, control
-from reachcost.planning.measurements import cost_per_action
 from reachcost.planning.planner import InversePolicy, Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
+from reachcost_paper.pusht.settings import PLANNER as PUSHT_PLANNER
+from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import World, suite
 from reachcost_paper.worlds.suite import require_packages
 from reachcost_paper.worlds.tasks import EPISODES
 
 DECLARED = ("logs", "wandering", "planner", "cost", "recipe", "pairs")
 """Settings of a world that its records depend on."""
+QUICK_PLANNERS = {"pusht": replace(PUSHT_PLANNER, blocks=None)}
+"""Faster planners than those of the studies, as there are very many costs."""
 
 
 def settings_of(recording: Recording, world: World) -> dict[str, Any]:
@@ -80,7 +83,7 @@ class Place:
     def of_study(cls, study: Study) -> Self:
         """The world of a study, with its first world model and its evaluation set."""
         member = next(iter(study.members.values()))[0]
-        planner = study.quick_planner or study.planner
+        planner = QUICK_PLANNERS.get(study.name, study.planner)
         declared = {"study": study.name, "protocol": study.protocol, "logs": study.logs, "model": member.model}
         return cls(
             make_task=study.task,
@@ -248,8 +251,8 @@ class MethodRun(RunSpec):
         runs = control(place.task, model, {name: cost}, place.goals, planner, seed=place.seed, proposal=proposal)
         rows = {**runs.rows(), "seconds": np.full(len(place.goals), seconds)}
         if name not in BOUNDS:
-            effort = cost_per_action(place.task, model, cost, place.goals.spread(TIMED), planner)
-            rows["operations"] = np.full(len(place.goals), effort.multiply_adds / MILLION)
+            count = multiply_adds(place.task, model, cost, place.goals.spread(TIMED), planner)
+            rows["operations"] = np.full(len(place.goals), count / MILLION)
         if name not in UNRANKED:
             rows["rho"] = sasc(place.task, model, {name: cost}, place.goals).rankings[name].spearman
         return Evaluated(rows, place.goals.record)

@@ -20,8 +20,9 @@ from reachcost.labels.pairs import PairSet
 from reachcost.results.records import Columns, Run
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import BASE_SEED, SASC_CANDIDATES, SASC_HORIZON, TopoNav, sasc_pool, sasc_seed
+from reachcost.tasks.toponav.task import BASE_SEED, TopoNav
 from reachcost_paper.rows import ScoredHead, recipe_table
+from reachcost_paper.toponav.pools import SASC_CANDIDATES, SASC_HORIZON, sasc_pool, sasc_seed
 
 SEEDS = (3072, 3073, 3074)
 KIND = "toponav-exact"

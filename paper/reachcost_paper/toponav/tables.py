@@ -3,18 +3,19 @@
 from dataclasses import replace
 from typing import cast
 
-from reachcost.costs.tabular import tabulate
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, difference_row, row_runs, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.results.tables import TableRow
-from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
+from reachcost.tasks.toponav.task import BASE_SEED, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper
-from reachcost_paper.rows import per_seed
+from reachcost_paper.rows import difference_row, per_seed
+from reachcost_paper.toponav.pools import RouteProposal
 from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, exact
+from reachcost_paper.toponav.tabular import tabulate
 
 NOTES = read_notes("reachcost_paper.toponav")
 PAPER = read_paper("reachcost_paper.toponav")

@@ -22,7 +22,7 @@ from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import compare_rankings
 from reachcost.results.tables import TableRow
 from reachcost_paper.rows import metric_row
-from reachcost_paper.tworoom.settings import LEWM, PAPER
+from reachcost_paper.tworoom.settings import LEWM, PAPER, symmetrised
 
 BLOCKS = ("z", "goal", "difference", "absolute")
 """The feature blocks [z, g, z - g, |z - g|] of a pair head, in their order."""
@@ -157,7 +157,7 @@ class FeaturesRun(PartsRun):
             "absolute difference only": FeaturesOnly(head, ("absolute",)),
             "both differences only": FeaturesOnly(head, ("difference", "absolute")),
             "all features": HeadCost(head),
-            "both orders averaged": HeadCost(head.symmetrised()),
+            "both orders averaged": HeadCost(symmetrised(head)),
         }
         values = _rankings({name: cost(terminal, goal) for name, cost in costs.items()}, distances)
         difference, magnitude = swap_consistency(head, terminal, goal)

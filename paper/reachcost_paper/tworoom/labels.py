@@ -12,10 +12,11 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
+from reachcost.labels.pairs import Pairs
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, ranks
 from reachcost.results.tables import TableRow
-from reachcost_paper.tworoom.settings import ABLATION, LEWM, PAPER, PAPER_HEAD
+from reachcost_paper.tworoom.settings import LEWM, PAPER, PAPER_HEAD
 
 MEMBER = LEWM[0]
 BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
@@ -103,10 +104,9 @@ def temporal_rows(experiment: Experiment) -> list[TableRow]:
 
 
 @dataclass(frozen=True)
-class GapsRun(RunSpec):
-    """Histogram of the gaps of a head's training pairs; rows are gaps."""
+class PairsRun(RunSpec):
+    """A measurement of a head's training pairs, on the first world model."""
 
-    kind: ClassVar[str] = "gaps"
     cost: str
     """The head."""
 
@@ -114,10 +114,22 @@ class GapsRun(RunSpec):
         return f"{MEMBER.label}-{self.cost}"
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        return {**recording.inputs(MEMBER.model), "head": ABLATION[self.cost], "pair_seed": MEMBER.seed}
+        plan = recording.study.heads[self.cost]
+        return {**recording.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
+
+    def pairs(self, recording: Experiment) -> Pairs:
+        """The pairs of the head."""
+        return recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
+
+
+@dataclass(frozen=True)
+class GapsRun(PairsRun):
+    """Histogram of the gaps of a head's training pairs; rows are gaps."""
+
+    kind: ClassVar[str] = "gaps"
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        gaps = recording.pairs(MEMBER, ABLATION[self.cost], MEMBER.seed).train.gap.long().numpy()
+        gaps = self.pairs(recording).train.gap.long().numpy()
         return {"gap": np.arange(LONGEST + 1), "pairs": np.bincount(gaps, minlength=LONGEST + 1)}
 
 

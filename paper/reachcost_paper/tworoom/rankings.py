@@ -12,7 +12,7 @@ from reachcost.audits.stages.ranking import MARGIN
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment, SettingRun
-from reachcost.experiments.rows import RowPlan, Values, difference_row, measured, ranked, row_runs
+from reachcost.experiments.rows import RowPlan, Values, measured, ranked, row_runs
 from reachcost.experiments.runs import ControlRun, SascRun
 from reachcost.experiments.study import Member, Setting
 from reachcost.fitting.logged_audit import LoggedPools, logged_audit, logged_pools
@@ -20,7 +20,7 @@ from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import correlation, paired_bootstrap, ranks
 from reachcost.results.tables import TableRow
 from reachcost_paper.charts import draw_distributions
-from reachcost_paper.rows import metric_row
+from reachcost_paper.rows import difference_row, metric_row
 from reachcost_paper.tworoom.control import baselines
 from reachcost_paper.tworoom.settings import LEWM, PAPER, SEEDS
 

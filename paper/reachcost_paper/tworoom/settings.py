@@ -1,5 +1,6 @@
 """Settings of the TwoRoom runs: world models, evaluation sets, heads, candidates."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -111,11 +112,20 @@ HEADS = {
     **ABLATION,
 }
 """Learned costs by name."""
+
+
+def symmetrised(head: PairHead) -> PairHead:
+    """Return a head of the same weights that averages both input orders."""
+    head = copy.deepcopy(head)
+    head.symmetric = True
+    return head
+
+
 COSTS = {
     "hybrid": hybrid("trm-paper"),
     "geodesic-hybrid": hybrid("geodesic-mlp"),
     "trm-symmetric": CostPlan(
-        lambda experiment, model, heads: HeadCost(cast(PairHead, heads["trm-paper"]).symmetrised()), ("trm-paper",)
+        lambda experiment, model, heads: HeadCost(symmetrised(cast(PairHead, heads["trm-paper"]))), ("trm-paper",)
     ),
 }
 POOLS = PoolPlan(seed=lambda seed: 123)

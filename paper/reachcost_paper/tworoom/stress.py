@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from reachcost.experiments.cells import Cell, RunSpec
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.labels.oracle import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
 from reachcost_paper.rows import bounds
-from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, PAPER, SEEDS, SET
+from reachcost_paper.tworoom.labels import PairsRun
+from reachcost_paper.tworoom.settings import LAYOUTS, PAPER, SEEDS, SET
 
-MEMBER = LEWM[0]
 COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
 LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")
 MOVED = ("raw", "geodesic-mlp", "geodesic-hybrid", "trm-paper", "trm")
@@ -33,22 +33,13 @@ def coverage_lines() -> list[RowPlan]:
 
 
 @dataclass(frozen=True)
-class CoverageRun(RunSpec):
+class CoverageRun(PairsRun):
     """Shares of a head's training pairs that cross the wall, and that come near the door; one row."""
 
     kind: ClassVar[str] = "coverage"
-    cost: str
-    """The head."""
-
-    def name(self, recording: Experiment) -> str:
-        return f"{MEMBER.label}-{self.cost}"
-
-    def config(self, recording: Experiment) -> dict[str, Any]:
-        plan = recording.study.heads[self.cost]
-        return {**recording.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        task, sampled = recording.task, recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
+        task, sampled = recording.task, self.pairs(recording)
         states = sampled.logs.columns["state"]
         first, second = (states[rows.numpy()] for rows in (sampled.train.first, sampled.train.second))
         crosses, near = task.groups(first, second)["cross wall"], near_bottleneck(task, first, second)

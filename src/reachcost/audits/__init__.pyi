@@ -7,5 +7,5 @@ from .comparison import compare_heads as compare_heads
 from .criteria import Criterion as Criterion
 from .planner import audit_planner as audit_planner
 from .sasc import SascAudit as SascAudit
-from .sasc import gaussian_pools as gaussian_pools
+from .sasc import draw_pools as draw_pools
 from .stage import Stage as Stage

@@ -80,16 +80,11 @@ def draw_pools(
     seed: int = 123,
 ) -> np.ndarray:
     """Random candidates [E, S, H, A]: standard normal action blocks, or uniform discrete actions."""
-    if require_actions(task, model) is not None or task.discrete_actions is None:
-        return gaussian_pools(evaluation, model.action_dim, horizon, candidates, seed)
-    return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).integers(task.discrete_actions, candidates, horizon, 1)
-
-
-def gaussian_pools(
-    evaluation: EvaluationSet, action_dim: int, horizon: int = 5, candidates: int = 300, seed: int = 123
-) -> np.ndarray:
-    """Pools of standard normal action blocks [E, S, H, A]."""
-    return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).normal(candidates, horizon, action_dim)
+    require_actions(task, model)
+    streams = EpisodeStreams(seed, "sasc", evaluation.episodes, 0)
+    if task.discrete_actions is None:
+        return streams.normal(candidates, horizon, model.action_dim)
+    return streams.integers(task.discrete_actions, candidates, horizon, 1)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
@@ -27,6 +27,11 @@ from reachcost.commands.options import (
 )
 from reachcost.core.machine import require_memory
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from reachcost.planning.planner import Round
 
 MANY = 100_000
 """Number of episodes that fits into the memory of any machine."""
@@ -189,7 +194,6 @@ def check(
 def _change_in_half_precision(model: rc.WorldModel, logs: rc.Logs) -> str:
     """Mean change of plans between a few logged rows."""
     from reachcost.data.models import encode_rows
-    from reachcost.planning.measurements import plan_change
     from reachcost.worldmodels.jepa import JepaWorldModel, halved
 
     if not isinstance(model, JepaWorldModel):
@@ -197,11 +201,32 @@ def _change_in_half_precision(model: rc.WorldModel, logs: rc.Logs) -> str:
     rows = np.linspace(0, logs.rows - 1, 8).astype(np.int64)
     latents = encode_rows(model, logs.observations(rows), len(rows))
     planner = rc.CEM(iterations=3)
-    shared, change = plan_change(model, halved(model), rc.LatentMSE(), latents, latents.flip(0), planner)
+    shared, change = plan_change(model, halved(model), latents, latents.flip(0), planner)
     return (
         f"{100 * shared:.0f} % of the first elites are the same, plans differ by {change.mean():.2g} deviations of the "
         f"logged actions on average, by {change.max():.2g} at most"
     )
+
+
+def plan_change(
+    model: rc.WorldModel, other: rc.WorldModel, start: Tensor, goal: Tensor, planner: rc.CEM
+) -> tuple[float, np.ndarray]:
+    """Plan from starts [B, D] to goals [B, D] with both models, by the same random numbers and latent distance.
+
+    Returns the share of the first elites that both have, and the absolute differences of the plans [B, H, A], in
+    standard deviations of the logged actions.
+    """
+    from reachcost.core.seeding import EpisodeStreams
+
+    elites, plans = [], []
+    for one in (model, other):
+        rounds: list[Round] = []
+        streams = EpisodeStreams(0, "precision", range(len(goal)), 0)
+        context = rc.PlanContext(one, rc.LatentMSE(), start[:, None], goal, streams, watch=rounds.append)
+        plans.append(planner.plan(context).cpu().numpy())
+        elites.append(rounds[0].elites.cpu().numpy())
+    shared = [np.isin(mine, theirs).mean() for mine, theirs in zip(*elites, strict=True)]
+    return float(np.mean(shared)), np.abs(plans[0] - plans[1])
 
 
 def push(

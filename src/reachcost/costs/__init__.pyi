@@ -7,4 +7,3 @@ from .latent import LatentMSE as LatentMSE
 from .latent import StandardisedL2 as StandardisedL2
 from .latent import SubspaceCost as SubspaceCost
 from .oracle import OracleGeodesic as OracleGeodesic
-from .tabular import tabulate as tabulate

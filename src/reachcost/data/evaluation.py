@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.core.files import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
@@ -154,20 +152,6 @@ def read_evaluation_set(path: Path, dtype: type[np.floating], **known: Any) -> E
         if evaluation.fingerprint != manifest["sha256"]:
             raise ReachcostError(f"the evaluation set {path} was changed since it was frozen: reinstall reachcost")
     return evaluation
-
-
-def write_evaluation_set(evaluation: EvaluationSet, path: Path) -> None:
-    """Freeze a set in a JSON file; floats survive as decimal numbers."""
-    arrays = ("episodes", "starts", "goals", "source_rows", "source_episodes")
-    manifest = {
-        "name": evaluation.name,
-        "seed": evaluation.seed,
-        **({} if evaluation.budget is None else {"budget": evaluation.budget}),
-        "logs_sha256": evaluation.logs_sha256,
-        "sha256": evaluation.fingerprint,
-        **{name: np.asarray(getattr(evaluation, name)).tolist() for name in arrays},
-    }
-    write_file(path, json.dumps(manifest) + "\n")
 
 
 def logged_goals(

@@ -12,7 +12,7 @@ from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.runs import ControlRun, SascRun, outcomes, rankings
 from reachcost.experiments.study import Setting
-from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
 
 RESAMPLES = 20_000
@@ -118,11 +118,6 @@ def together(parts: Sequence[Values]) -> Values:
     return {metric: np.concatenate([part[metric] for part in parts if metric in part], axis=1) for metric in metrics}
 
 
-def row_values(experiment: Experiment, plan: RowPlan) -> Values:
-    """Return outcome metrics of the closed-loop runs of a row."""
-    return together([measured(experiment, part.settings(experiment)) for part in plan.parts()])
-
-
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Return outcome metrics of closed-loop runs on one evaluation set."""
     found = [outcomes(experiment, setting) for setting in settings]
@@ -133,28 +128,6 @@ def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Return metrics of rankings."""
     found = [rankings(experiment, setting) for setting in settings]
     return {metric: np.stack([one[column] for one in found]) for metric, column in RANKED.items() if column in found[0]}
-
-
-def difference_row(
-    experiment: Experiment, plan: RowPlan, base: RowPlan, paper: Mapping[str, float] | None = None
-) -> TableRow:
-    """Return the difference in success of two rows on the same episodes, with the sign-flip test."""
-    mine, theirs = (row_values(experiment, one)["success"] for one in (plan, base))
-    mine = mine.reshape(len(theirs), -1, theirs.shape[1]).mean(1)
-    gains = mine - theirs
-    low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
-    below, above = (100 * bound for bound in newcombe(theirs.mean(0) / 100, mine.mean(0) / 100))
-    return TableRow(
-        cost=f"{plan.shown or plan.cost} minus {base.shown or base.cost}",
-        model=plan.kind,
-        n=gains.size,
-        ours={"success": float(gains.mean()), "p_value": sign_flip_test(gains.mean(1))},
-        interval={"success": [min(low, below), max(high, above)]},
-        paper=paper,
-        seed=plan.settings(experiment)[0].member.seed if plan.single else None,
-        setting=plan.setting,
-        extra={"per_run": {"success": [round(float(mean), 4) for mean in gains.mean(1)]}},
-    )
 
 
 def mean_intervals(values: Mapping[str, np.ndarray], shares: Collection[str] = ()) -> dict[str, list[float]]:

@@ -176,8 +176,6 @@ class Study(Tables):
     """Custom costs, in addition to the heads and `COSTS`."""
     foreign_sets: Mapping[str, Callable[[], tuple[Task, EvaluationSet]]] = field(default_factory=dict)
     """Evaluation sets of other logs or worlds, which use the heads of the default set."""
-    quick_planner: Planner | None = None
-    """A faster planner, for tables of very many costs; by default `planner`."""
     pair_seed: int | None = None
     """Seed of the pairs of all heads; by default the seed of each head."""
     proposal: Callable[[Task], Proposal] | None = None

@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field
 from reachcost.core.json_files import parse_json, read_as
 from reachcost.core.progress import escape_hidden
 from reachcost.costs.latent import ORACLE
+from reachcost.costs.maps import CostMap
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
-from reachcost.costs.tabular import CostMap
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError

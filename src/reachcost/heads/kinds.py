@@ -6,7 +6,6 @@ the shared goal of a pool is embedded once.
 
 from __future__ import annotations
 
-import copy
 import math
 
 import torch
@@ -47,12 +46,6 @@ class PairHead(LearnedHead):
     def read(self, features: Tensor) -> Tensor:
         """Output of the MLP for features [..., 4 D] -> [...]."""
         return functional.softplus(self.mlp(features).squeeze(-1))
-
-    def symmetrised(self) -> PairHead:
-        """The same weights with both input orders averaged."""
-        head = copy.deepcopy(self)
-        head.symmetric = True
-        return head
 
 
 class EmbeddingHead(LearnedHead):

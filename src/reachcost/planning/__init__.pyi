@@ -3,8 +3,6 @@
 from .categorical_cem import CategoricalCEM as CategoricalCEM
 from .cem import CEM as CEM
 from .control import ControlRuns as ControlRuns
-from .measurements import ActionCost as ActionCost
-from .measurements import cost_per_action as cost_per_action
 from .planner import InversePolicy as InversePolicy
 from .planner import PlanContext as PlanContext
 from .planner import Planner as Planner

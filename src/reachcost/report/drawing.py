@@ -13,8 +13,8 @@ import torch
 from reachcost.audits.audit import Audit
 from reachcost.costs.checks import score
 from reachcost.costs.latent import ORACLE, RAW, LatentMSE, unit_of
+from reachcost.costs.maps import CostMap
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
-from reachcost.costs.tabular import CostMap
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, reason_of

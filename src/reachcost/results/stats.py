@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from statistics import NormalDist
 
 import numpy as np
@@ -210,19 +209,6 @@ def _clusters(count: int, resamples: int) -> np.ndarray:
 
 
 _kept_clusters = lru_cache(maxsize=4)(_clusters)
-
-
-def sign_flip_test(differences: np.ndarray) -> float:
-    """Exact two-sided paired sign-flip p-value over K differences.
-
-    >>> sign_flip_test(np.array([69.17, 71.67, 76.67]))
-    0.25
-    """
-    differences = np.asarray(differences, float)
-    signs = np.array(list(product((-1, 1), repeat=len(differences))))
-    flipped = np.abs(signs @ differences)
-    rounding = 1e-9 * np.abs(differences).sum()
-    return float((flipped >= abs(differences.sum()) - rounding).mean())
 
 
 def wilson(successes: float, trials: int) -> tuple[float, float]:

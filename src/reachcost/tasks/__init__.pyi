@@ -10,8 +10,6 @@ from .gym import GymTask as GymTask
 from .registry import make_task as make_task
 from .registry import register_task as register_task
 from .toponav.features import ExactTopoNav as ExactTopoNav
-from .toponav.task import RouteProposal as RouteProposal
 from .toponav.task import TopoNav as TopoNav
-from .toponav.task import sasc_pool as sasc_pool
 from .tworoom import Layout as Layout
 from .tworoom import TwoRoom as TwoRoom

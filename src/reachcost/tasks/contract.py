@@ -89,7 +89,6 @@ class PublicEnvironment:
 
     name: str  # its Gymnasium id there
     pixels: int  # side of its frames
-    promised: Mapping[str, float]  # target speedups of our `transitions` and `frames`, for `reachcost bench`
     callables: tuple[Mapping[str, Any], ...] = SET_PAIR
 
 

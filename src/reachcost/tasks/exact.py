@@ -1,8 +1,6 @@
-"""Exact dynamics as world models: a simulator, or a table of transitions. For diagnosis only, not a repair."""
+"""Exact dynamics as a world model: the simulator executes the candidates. For diagnosis only, not a repair."""
 
 from __future__ import annotations
-
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -75,38 +73,3 @@ class ExactDynamics:
         for step in range(steps.shape[1]):
             here = stepped(self.task, here, steps[:, step])
         return torch.from_numpy(np.asarray(here, np.float32)).view(batch, samples, self.latent_dim)
-
-
-@runtime_checkable
-class FiniteModel(Protocol):
-    """A world model of N states and A actions, whose transitions are all known."""
-
-    latents: Tensor  # of every state [N, D]
-    transitions: np.ndarray  # number of the state after each action [N, A]
-
-    def encode(self, observations: Observations) -> Tensor:
-        """Map observations to latents."""
-        ...
-
-    def index(self, latents: Tensor) -> Tensor:
-        """Invert the encoder: latents [..., D] -> number of the state [...]."""
-        ...
-
-
-def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
-    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S]."""
-    moves, count = actions[..., 0].numpy(), transitions.shape[1]
-    if moves.size and not 0 <= moves.min() <= moves.max() < count:
-        raise ReachcostError(f"actions run from {moves.min()} to {moves.max()}: give 0 to {count - 1}")
-    here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
-    if moves.shape[2] % 2:
-        here = transitions[here, moves[:, :, 0]]
-        moves = moves[:, :, 1:]
-    # Two moves at once, as a planner's uint8 holds 16 x 16 pairs; `take` is faster than indexing by torch.
-    moves = moves if count <= 16 else moves.astype(np.intp)
-    pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
-    twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
-    here = here * count**2
-    for t in range(pairs.shape[2]):
-        here = twice.take(here + pairs[:, :, t])
-    return torch.from_numpy(here // count**2)

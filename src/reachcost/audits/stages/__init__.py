@@ -11,39 +11,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reachcost.audits.stage import Stage
+from reachcost.audits.stage import Rule, Stage
 from reachcost.audits.stages import coverage, dynamics, ranking, representation, success
 from reachcost.audits.subject import Subject
 
-Measures = dict[str, Callable[[Subject], Stage]]
+Stages = dict[str, tuple[Rule, Callable[[Subject], Stage]]]
 # Can the search reach the goals with true dynamics and distance? If not, no other stage is to blame.
-TASK: Measures = {"goals": success.goals, "sampling": success.sampling}
+TASK: Stages = {"goals": (success.GOALS, success.goals), "sampling": (success.SAMPLING, success.sampling)}
 # Does the cost order true ends well? The first two stages are causes of a bad order.
-COST: Measures = {
-    "representation": representation.measure,
-    "coverage": coverage.measure,
-    "ranking": ranking.measure,
+COST: Stages = {
+    "representation": (representation.RULE, representation.measure),
+    "coverage": (coverage.RULE, coverage.measure),
+    "ranking": (ranking.RULE, ranking.measure),
 }
 # Does the world model predict true ends?
-MODEL: Measures = {"dynamics": dynamics.measure}
+MODEL: Stages = {"dynamics": (dynamics.RULE, dynamics.measure)}
 # Success of the planner with true and with predicted ends; these stages are never blamed.
-EVIDENCE: Measures = {"foresight": success.foresight, "execution": success.execution}
-STAGES: Measures = TASK | COST | MODEL | EVIDENCE
-RULES = {
-    rule.name or rule.stage: rule
-    for rule in (
-        success.GOALS,
-        success.SAMPLING,
-        representation.RULE,
-        coverage.RULE,
-        ranking.RULE,
-        dynamics.RULE,
-        success.FORESIGHT,
-        success.EXECUTION,
-        ranking.LOGS_RULE,  # without an oracle distance
-        coverage.PLACES_RULE,  # without an oracle path
-    )
+EVIDENCE: Stages = {
+    "foresight": (success.FORESIGHT, success.foresight),
+    "execution": (success.EXECUTION, success.execution),
 }
+ALL = TASK | COST | MODEL | EVIDENCE
+STAGES = {name: measure for name, (_, measure) in ALL.items()}
+RULES = {name: rule for name, (rule, _) in ALL.items()}
+# Rules of stages that are measured without an oracle distance, or without an oracle path.
+RULES |= {rule.name: rule for rule in (ranking.LOGS_RULE, coverage.PLACES_RULE)}
 NOTHING, CANNOT_TELL = "none", "cannot tell"
 
 

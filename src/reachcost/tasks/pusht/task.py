@@ -48,7 +48,7 @@ class PushT(Task):
     action_dim = 2
     sets = NAMES
     models = tuple(f"{kind}-pusht-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074))
-    public = PublicEnvironment("swm/PushT-v1", renderer.SIZE, {"transitions": 8.0, "frames": 10.0})
+    public = PublicEnvironment("swm/PushT-v1", renderer.SIZE)
 
     def __init__(self, pixels: int = renderer.SIZE) -> None:
         self.pixels = pixels

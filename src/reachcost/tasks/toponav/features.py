@@ -11,7 +11,6 @@ from torch import Tensor
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.exact import follow
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 
 
@@ -75,3 +74,22 @@ class ExactTopoNav:
         """Follow the transitions: context [B, 1, 10], actions [B, S, H, 1] -> terminal [B, S, 10]."""
         start = self.index(context[:, -1])
         return self.latents[follow(self.transitions, start, actions)]
+
+
+def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
+    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S]."""
+    moves, count = actions[..., 0].numpy(), transitions.shape[1]
+    if moves.size and not 0 <= moves.min() <= moves.max() < count:
+        raise ReachcostError(f"actions run from {moves.min()} to {moves.max()}: give 0 to {count - 1}")
+    here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
+    if moves.shape[2] % 2:
+        here = transitions[here, moves[:, :, 0]]
+        moves = moves[:, :, 1:]
+    # Two moves at once, as a planner's uint8 holds 16 x 16 pairs; `take` is faster than indexing by torch.
+    moves = moves if count <= 16 else moves.astype(np.intp)
+    pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
+    twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
+    here = here * count**2
+    for t in range(pairs.shape[2]):
+        here = twice.take(here + pairs[:, :, t])
+    return torch.from_numpy(here // count**2)

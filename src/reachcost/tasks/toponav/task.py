@@ -5,14 +5,13 @@ States are integer cells (x, y), y growing downwards. Actions are indices of sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from reachcost.core.seeding import EpisodeStreams, generator
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
@@ -31,8 +30,6 @@ FREE, WALL, GOAL, AGENT = np.round(
     255 * np.array([(0.92, 0.92, 0.92), (0.08, 0.08, 0.08), (0.10, 0.75, 0.22), (0.10, 0.32, 0.95)])
 ).astype(np.uint8)
 BASE_SEED = 608
-SASC_CANDIDATES, SASC_HORIZON = 256, 12
-ROUTES, REPLACEMENT = 12, 0.12  # number of proposed routes; share of random actions in all routes but the first
 
 
 def _cell_of(places: np.ndarray) -> np.ndarray:
@@ -194,41 +191,6 @@ class TopoNav(Task):
         chosen = rng.permuted(chosen, axis=1)
         starts, goals = self.cells[chosen[:, 0]], self.cells[chosen[:, 1]]
         return EvaluationSet(starts, goals, name, seed, world=self.world)
-
-
-@dataclass(frozen=True)
-class RouteProposal:
-    """The paper's 13 extra candidates in every TopoNav pool: stay, the shortest route, 11 perturbed routes."""
-
-    task: TopoNav
-    iterations: int = 5  # planner iterations; each gets new perturbations
-    horizon: int = 12  # actions per candidate
-
-    def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
-        """Propose candidates [B, iterations, 13, horizon] for states [B, 2] and goals [B, 2]."""
-        route = self.task.routes(states, goals, self.horizon).astype(np.uint8)
-        pool = np.full((len(states), self.iterations, 1 + ROUTES, self.horizon), STAY, np.uint8)
-        pool[:, :, 1:] = route[:, None, None]
-        perturbed = pool[:, :, 2:]
-        # One sample decides both whether an action is replaced (below `REPLACEMENT`) and by which of the five.
-        samples = streams.uniform16(*perturbed.shape[1:]) / (REPLACEMENT * 65536)
-        replace = samples < 1
-        perturbed[replace] = (samples[replace] * len(MOVES)).astype(np.uint8)
-        return pool
-
-
-def sasc_seed(head_seed: int) -> int:
-    """The paper's candidate seed for a head seed."""
-    return BASE_SEED + 31 * head_seed + 3
-
-
-def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.ndarray:
-    """The paper's TopoNav pool for SASC: stay, the shortest route, 254 uniform sequences: [E, 256, 12, 1]."""
-    seed, shape = sasc_seed(head_seed), (SASC_CANDIDATES, SASC_HORIZON)
-    pool = np.stack([generator(seed, "sasc-pool", e).integers(len(MOVES), size=shape) for e in evaluation.episodes])
-    pool[:, 0] = STAY
-    pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, SASC_HORIZON)
-    return pool[..., None]
 
 
 class TopoNavEnv(EpisodeEnv):

@@ -1,6 +1,6 @@
 """TwoRoom: the public two-room navigation task, batched."""
 
 from reachcost.tasks.tworoom.layout import Layout
-from reachcost.tasks.tworoom.task import Outcome, TwoRoom
+from reachcost.tasks.tworoom.task import TwoRoom
 
-__all__ = ["Layout", "Outcome", "TwoRoom"]
+__all__ = ["Layout", "TwoRoom"]

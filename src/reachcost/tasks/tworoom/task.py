@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,15 +44,6 @@ STEPS = {"endpoint": step_endpoint, "swept": step_swept}
 LAYOUTS_MODEL = "lewm-layouts-3072"  # trained in 4,000 layouts: either wall direction, one door or two
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Outcomes of N episodes."""
-
-    success: np.ndarray  # whether the goal was within 16 px at any time after the start, bool [N]
-    first_success: np.ndarray  # step of the first success, -1 without one [N]
-    category: np.ndarray  # name of the outcome, str [N]
-
-
 class TwoRoom(Task):
     """The public navigation task `swm/TwoRoom-v1`, batched; states are (x, y) positions, float32.
 
@@ -72,7 +63,7 @@ class TwoRoom(Task):
     action_dim = 2
     sets = tuple(policy.RULES)
     models = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
-    public = PublicEnvironment("swm/TwoRoom-v1", SIZE, {"transitions": 500.0, "frames": 10.0})
+    public = PublicEnvironment("swm/TwoRoom-v1", SIZE)
 
     def __init__(
         self, layout: Layout | None = None, collision: Literal["endpoint", "swept"] = "endpoint", pixels: int = SIZE
@@ -179,16 +170,6 @@ class TwoRoom(Task):
         """Smallest and largest centre of the first door between the borders."""
         half = self.layout.doors[0][1]
         return BORDER + half, SIZE - BORDER - half
-
-    def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
-        """Outcomes of paths [N, T + 1, 2] from start to end; success after any of the T steps counts."""
-        if paths.ndim != 3 or paths.shape[1] < 2 or paths.shape[::2] != goals.shape or not np.isfinite(paths).all():
-            problem = f"paths {paths.shape} for goals {goals.shape}"
-            raise ReachcostError(f"{problem}: give finite [N, T + 1, 2] with T >= 1, and [N, 2]")
-        near = np.asarray(self.success(paths[:, 1:], goals[:, None]))
-        success = np.asarray(near.any(1))
-        category = self.category(paths[:, 0], paths[:, -1], goals)
-        return Outcome(success, np.where(success, near.argmax(1) + 1, -1), np.where(success, "success", category))
 
     def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Start and goal [2], as those of logged episodes."""

@@ -1,6 +1,6 @@
 """How often PushT and `swm/PushT-v1` of stable-worldmodel agree after 25 steps, by policy, and where they diverge.
 
-`python -m reachcost_tools.benchmarks.pusht_parity` writes `results/benchmarks/pusht_parity.json`.
+`python -m reachcost_tools.bench.pusht_parity` writes `results/benchmarks/pusht_parity.json`.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import touches_walls
 from reachcost.tasks.pusht.logs import KINDS, make_logs, weak
-from reachcost_tools.benchmarks import publish
+from reachcost_tools.bench.results import publish
 
 EPISODES, STEPS, EXACT = 1000, 25, 1e-3
 TASK = PushT()

@@ -1,6 +1,6 @@
 """Rows of one world model in the table high-distance, in one process and in local workers: times, and equal rows.
 
-`python -m reachcost_tools.benchmarks.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
+`python -m reachcost_tools.bench.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
 """
 
 import os
@@ -20,7 +20,7 @@ from reachcost.results.records import read_run
 from reachcost_paper.tworoom import STUDY
 from reachcost_paper.tworoom.control import high_distance
 from reachcost_paper.tworoom.settings import LEWM
-from reachcost_tools.benchmarks import publish
+from reachcost_tools.bench.results import publish
 
 TABLE, SEED = "high-distance", LEWM[0].seed
 

@@ -1,4 +1,4 @@
-"""Benchmarks of quality and of tables that take minutes; records in results/benchmarks. Speed: `reachcost bench`."""
+"""Records of the benchmarks that `python -m` runs, in results/benchmarks."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Quality of the bundled PushT models on fresh logs, which were not used for training or any choice.
 
-`python -m reachcost_tools.benchmarks.pusht_models` writes `results/benchmarks/pusht_models.json`. A linear probe,
+`python -m reachcost_tools.bench.pusht_models` writes `results/benchmarks/pusht_models.json`. A linear probe,
 fitted on one half of the episodes, reads the latents of the other half, encoded and predicted.
 """
 
@@ -14,7 +14,7 @@ from reachcost.data.probe import fit_probe
 from reachcost.tasks.pusht import PushT
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model, zoo
-from reachcost_tools.benchmarks import publish
+from reachcost_tools.bench.results import publish
 
 COORDINATES = ("agent x", "agent y", "block x", "block y", "sine", "cosine")
 EPISODES, SEED, ROLLOUTS, HORIZON = 400, 79, 2000, 5

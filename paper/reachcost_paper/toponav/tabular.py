@@ -1,47 +1,39 @@
-"""Costs of all states of a world: maps over a plane, and look-up tables over finitely many states."""
+"""World models and costs of finitely many states as look-up tables, which plan faster.
+
+TopoNav has 677 states. The latent of a tabular model is the number of the state, and a cost is a table of goals and
+states. The planner and the control loop do not change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.costs.latent import HybridCost
-from reachcost.data.models import encode_rows
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Observations, TerminalCost, WorldModel
-from reachcost.tasks.contract import Task
-from reachcost.tasks.exact import FiniteModel, follow
+from reachcost.protocols import Observations, TerminalCost
+from reachcost.tasks.toponav.features import follow
 
 
-class CostMap:
-    """Maps of terminal costs; every free cell is encoded once for all costs and goals. The task must have `plane`.
+@runtime_checkable
+class FiniteModel(Protocol):
+    """A world model of N states and A actions, whose transitions are all known."""
 
-    >>> from reachcost import LatentMSE, load_world_model, make_task
-    >>> cells = CostMap(make_task("tworoom"), load_world_model("lewm-tworoom-3072"))
-    >>> cells.field(LatentMSE(), np.float32([[40, 40]])).shape
-    (1, 49, 49)
-    """
+    latents: Tensor  # of every state [N, D]
+    transitions: np.ndarray  # number of the state after each action [N, A]
 
-    @torch.no_grad()
-    def __init__(self, task: Task, model: WorldModel) -> None:
-        plane = task.plane()
-        grid = plane.grid()
-        cells = grid.reshape(-1, 2)
-        self._task, self._model, self._shape, self._free = task, model, grid.shape[:2], plane.free(cells)
-        states = plane.states(cells[self._free])
-        self._latents = encode_rows(model, task.observe(states), len(states))
+    def encode(self, observations: Observations) -> Tensor:
+        """Map observations to latents."""
+        ...
 
-    @torch.no_grad()
-    def field(self, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
-        """Cost of each cell for goals [G, ...]: [G, rows, columns]; NaN for cells that are not free."""
-        goal = encode_rows(self._model, self._task.observe(goals), len(goals))
-        field = np.full((len(goals), len(self._free)), np.nan)
-        field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
-        return field.reshape(len(goals), *self._shape)
+    def index(self, latents: Tensor) -> Tensor:
+        """Invert the encoder: latents [..., D] -> number of the state [...]."""
+        ...
 
 
 @dataclass(frozen=True)
