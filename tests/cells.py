@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells import Recording, RunSpec, StudyRef
+from reachcost.experiments.cells import Cell, Recording, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Study, Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.protocols import WorldModel
-from reachcost.results.records import Columns, Evaluated, require_rows
+from reachcost.results.records import Columns, Compute, Evaluated, Run, computed, keep_run, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
 
@@ -24,6 +24,17 @@ from . import small, toy
 
 BASE = 3
 """Every number is a multiple of it."""
+
+
+def record(*cells: Cell) -> list[Run]:
+    """Record these runs, and what they need, unless they are recorded."""
+    for cell in missing_of(with_needs(cells)).values():
+        cell.record(computed(cell.compute))
+    return [cell.read() for cell in cells]
+
+
+def made_run(path: Path, config: dict[str, Any], compute: Compute, artefacts: tuple[str, ...] = ()) -> Run:
+    return keep_run(path, config, computed(compute), artefacts)
 
 
 def base(directory: Path) -> Columns:

@@ -217,9 +217,9 @@ def test_a_missing_ray_is_named(
 def test_a_worker_records_nothing_that_its_cell_needs(tmp_path: Path) -> None:
     request, out = number_request(tmp_path, "fine"), tmp_path / "out"
     (cell,) = (cell for cell in cells_of(request, out).values() if cell.path.name == "fine")
-    answer = Worker(out, tmp_path, 1, "cpu").compute(cell.message())
-    assert isinstance(answer.outcome, str)
-    assert "numbers/base/weights is needed and not recorded" in answer.outcome
+    outcome = Worker(out, tmp_path, 1, "cpu").compute(cell.message())
+    assert isinstance(outcome.result, str)
+    assert "numbers/base/weights is needed and not recorded" in outcome.result
     assert not out.exists()
 
 

@@ -19,13 +19,13 @@ from reachcost.results.records import (
     Run,
     is_recorded,
     read_run,
-    record_run,
+    require_config,
     require_intact_runs,
     run_paths,
 )
 from reachcost_tools.pack import main
 
-from .cells import quick_toy
+from .cells import made_run, quick_toy
 
 RUNS = 3
 
@@ -51,16 +51,12 @@ def compute(seed: int) -> Callable[[Path], Columns]:
     return computed
 
 
-def refuse(_: Path) -> Columns:
-    raise AssertionError("a recorded run is computed again")
-
-
 def path_of(out: Path, seed: int) -> Path:
     return out / "runs" / "study" / "heads" / f"run-{seed}"
 
 
 def record(out: Path, *seeds: int) -> list[Run]:
-    return [record_run(path_of(out, seed), {"seed": seed}, compute(seed), ["weights"]) for seed in seeds]
+    return [made_run(path_of(out, seed), {"seed": seed}, compute(seed), ("weights",)) for seed in seeds]
 
 
 @pytest.fixture
@@ -86,10 +82,11 @@ def test_packed_runs_are_the_same_runs(tmp_path: Path, packed: Path) -> None:
         assert all(np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f") for pair in columns(found, run))
         assert {**found.manifest, "elapsed_seconds": 0} == {**run.manifest, "elapsed_seconds": 0}
         assert found.text("config.json") == run.text("config.json")
-        assert record_run(found.path, {"seed": seed}, refuse).sha256 == run.sha256
+        require_config(found, {"seed": seed})
+        assert found.sha256 == run.sha256
     require_intact_runs(packed)
     with pytest.raises(ReachcostError, match="seed is 1 there and 7 here"):
-        record_run(path_of(packed, 1), {"seed": 7}, refuse)
+        require_config(read_run(path_of(packed, 1)), {"seed": 7})
 
 
 def columns(*runs: Run) -> list[tuple[np.ndarray, ...]]:
@@ -122,7 +119,7 @@ def test_runs_are_added_to_a_pack_and_dropped_from_it(packed: Path) -> None:
 def test_a_file_whose_runs_stay_the_same_is_not_written_again(packed: Path) -> None:
     file = packed / "runs" / "study" / "heads.parquet"
     before = file.stat().st_ino
-    record_run(packed / "runs" / "study" / "control" / "run", {}, lambda _: rows(0))
+    made_run(packed / "runs" / "study" / "control" / "run", {}, lambda _: rows(0))
     assert main([str(packed)]) == 0
     assert file.stat().st_ino == before
     assert len(run_paths(packed / "runs" / "study")) == RUNS + 1
@@ -266,7 +263,7 @@ def test_a_study_continues_from_its_pack(tmp_path: Path) -> None:
 
 def test_rows_that_a_pack_cannot_hold_are_kept_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, column in {"nested": np.array([["a"], None], object), "run": np.arange(2)}.items():
-        record_run(tmp_path / "runs" / "study" / name / "odd", {}, lambda _, name=name, column=column: {name: column})
+        made_run(tmp_path / "runs" / "study" / name / "odd", {}, lambda _, name=name, column=column: {name: column})
         assert main([str(tmp_path)]) == 1
         assert f"{name}/odd cannot be packed" in capsys.readouterr().err
         assert files(tmp_path) == [f"study/{name}/odd/manifest.json", f"study/{name}/odd/rows.parquet"]

@@ -19,9 +19,11 @@ from reachcost.results.records import (
     Evaluated,
     Run,
     read_run,
-    record_run,
+    require_config,
     require_rows,
 )
+
+from .cells import made_run, record
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
 
@@ -38,17 +40,12 @@ def compute(_: Path) -> Columns:
     return rows()
 
 
-def test_a_run_is_recorded_once(tmp_path: Path) -> None:
-    calls = []
-
-    def count(directory: Path) -> Columns:
-        calls.append(directory)
+def test_a_record_is_read_back(tmp_path: Path) -> None:
+    def with_text(directory: Path) -> Columns:
         (directory / "extra.txt").write_text("kept")
         return rows()
 
-    first = record_run(tmp_path / "run", {"seed": 1}, count)
-    again = record_run(tmp_path / "run", {"seed": 1}, count)
-    assert len(calls) == 1
+    first, again = made_run(tmp_path / "run", {"seed": 1}, with_text), read_run(tmp_path / "run")
     assert first.manifest == again.manifest
     assert set(first.manifest) == {
         *("format", "config", "versions", "machine", "rows", "files", "artefacts", "elapsed_seconds")
@@ -58,12 +55,10 @@ def test_a_run_is_recorded_once(tmp_path: Path) -> None:
     assert require_rows(again, KEYS, ["success"])["success"].tolist() == [[0, 1, 0], [1, 1, 1]]
 
 
-def test_another_configuration_is_refused_and_leaves_the_disk_alone(tmp_path: Path) -> None:
-    record_run(tmp_path / "run", {"seed": 1, "budget": 90}, compute)
-    before = snapshot(tmp_path)
+def test_another_configuration_is_refused(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", {"seed": 1, "budget": 90}, compute)
     with pytest.raises(ReachcostError, match="budget is 90 there and 50 here"):
-        record_run(tmp_path / "run", {"seed": 1, "budget": 50}, compute)
-    assert snapshot(tmp_path) == before
+        require_config(run, {"seed": 1, "budget": 50})
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
@@ -98,11 +93,11 @@ class Redefined(Settings):
 
 
 def test_a_new_setting_matches_old_records_if_it_has_its_default(tmp_path: Path) -> None:
-    first = record_run(tmp_path / "run", {"head": Settings()}, compute)
+    first = made_run(tmp_path / "run", {"head": Settings()}, compute)
     assert first.manifest["config"] == {"head": {"rate": 0.1, "inner": {"width": 8}}}
-    assert record_run(tmp_path / "run", {"head": Later()}, compute).manifest == first.manifest
+    require_config(first, {"head": Later()})
     with pytest.raises(ReachcostError, match="depth is 2 there and 3 here"):
-        record_run(tmp_path / "run", {"head": Later(depth=3)}, compute)
+        require_config(first, {"head": Later(depth=3)})
 
 
 @pytest.mark.parametrize(
@@ -115,32 +110,31 @@ def test_a_new_setting_matches_old_records_if_it_has_its_default(tmp_path: Path)
     ],
 )
 def test_a_changed_setting_or_default_is_refused(tmp_path: Path, changed: object, where: str) -> None:
-    record_run(tmp_path / "run", {"head": Settings()}, compute)
+    run = made_run(tmp_path / "run", {"head": Settings()}, compute)
     with pytest.raises(ReachcostError, match=where):
-        record_run(tmp_path / "run", {"head": changed}, compute)
+        require_config(run, {"head": changed})
 
 
 HIGH, LOW = {"evaluation_set_sha256": "high"}, {"evaluation_set_sha256": "low"}
 
 
 def test_a_run_may_return_its_evaluation_set(tmp_path: Path) -> None:
-    first = record_run(tmp_path / "run", {"part": "report"}, lambda _: Evaluated(rows(), HIGH))
+    first = made_run(tmp_path / "run", {"part": "report"}, lambda _: Evaluated(rows(), HIGH))
     assert read_run(first.path).manifest["config"] == {"part": "report", **HIGH}
-    assert record_run(first.path, {"part": "report"}, compute).manifest == first.manifest
+    require_config(first, {"part": "report"})
 
 
 @pytest.mark.parametrize(("recorded", "now"), [({}, HIGH), (HIGH, {}), (HIGH, {**HIGH, "full_set_sha256": "full"})])
 def test_a_record_without_its_evaluation_set_matches(
     tmp_path: Path, recorded: dict[str, str], now: dict[str, str]
 ) -> None:
-    first = record_run(tmp_path / "run", {"seed": 1, **recorded}, compute)
-    assert record_run(tmp_path / "run", {"seed": 1, **now}, compute).manifest == first.manifest
+    require_config(made_run(tmp_path / "run", {"seed": 1, **recorded}, compute), {"seed": 1, **now})
 
 
 def test_another_evaluation_set_is_refused(tmp_path: Path) -> None:
-    record_run(tmp_path / "run", HIGH, compute)
+    run = made_run(tmp_path / "run", HIGH, compute)
     with pytest.raises(ReachcostError, match="evaluation_set_sha256"):
-        record_run(tmp_path / "run", LOW, compute)
+        require_config(run, LOW)
 
 
 def change_versions(run: Run, **versions: str) -> None:
@@ -150,8 +144,8 @@ def change_versions(run: Run, **versions: str) -> None:
 
 
 def test_records_of_another_version_of_reachcost_can_be_read(tmp_path: Path) -> None:
-    change_versions(record_run(tmp_path / "run", {}, compute), reachcost="0.0.1", python="3.99")
-    assert record_run(tmp_path / "run", {}, compute).manifest["versions"]["reachcost"] == "0.0.1"
+    change_versions(made_run(tmp_path / "run", {}, compute), reachcost="0.0.1", python="3.99")
+    assert read_run(tmp_path / "run").manifest["versions"]["reachcost"] == "0.0.1"
 
 
 TABLES = Tables(name="study", protocol=1, tables={})
@@ -176,14 +170,14 @@ class OneRun(RunSpec):
 @pytest.mark.parametrize("package", NUMERICS)
 def test_runs_made_with_different_numerics_never_share_a_table(tmp_path: Path, package: str) -> None:
     for name in ("one", "other"):
-        Recording(TABLES, tmp_path).read(OneRun(name))
+        record(Recording(TABLES, tmp_path).cell(OneRun(name)))
     change_versions(read_run(tmp_path / "runs" / "study" / "some" / "one"), **{package: "0.1"})
     recording = Recording(TABLES, tmp_path)
     recording.read(OneRun("one"))
     before = snapshot(tmp_path)
     for name in ("other", "new"):
         with pytest.raises(ReachcostError, match=f"{package} 0.1"):
-            recording.read(OneRun(name))
+            record(recording.cell(OneRun(name)))
     assert snapshot(tmp_path) == before
 
 
@@ -193,7 +187,7 @@ def with_weights(directory: Path, content: str = "weights") -> Columns:
 
 
 def test_a_missing_artefact_is_made_again_to_the_same_bytes(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
+    run = made_run(tmp_path / "run", {}, with_weights, ("weights",))
     assert set(run.sha256) == {"rows.parquet", "weights"}
     (run.path / "weights").unlink()
     assert len(run.table()) == 6
@@ -210,7 +204,7 @@ def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        record_run(tmp_path / "run", {}, fail)
+        made_run(tmp_path / "run", {}, fail)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,14 +227,14 @@ def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
     [{"config": []}, {"files": []}, {"files": {}}, {"rows": "6"}, {"format": None}, {"versions": None}],
 )
 def test_malformed_manifests_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    run = record_run(tmp_path / "run", {}, compute)
+    run = made_run(tmp_path / "run", {}, compute)
     (run.path / "manifest.json").write_text(json.dumps({**run.manifest, **change}))
     with pytest.raises(ReachcostError, match="manifest"):
-        record_run(tmp_path / "run", {}, compute)
+        read_run(run.path)
 
 
 def test_a_wrong_number_of_rows_is_noticed(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "run", {}, compute)
+    run = made_run(tmp_path / "run", {}, compute)
     (run.path / "manifest.json").write_text(json.dumps({**run.manifest, "rows": 99}))
     with pytest.raises(ReachcostError, match="6 rows"):
         read_run(run.path).table()
@@ -283,13 +277,13 @@ def with_value(name: str, row: int, value: object) -> dict[str, np.ndarray]:
     ],
 )
 def test_wrong_rows_are_named(tmp_path: Path, columns: dict[str, np.ndarray], message: str) -> None:
-    run = rewrite(record_run(tmp_path / "run", {}, compute), columns)
+    run = rewrite(made_run(tmp_path / "run", {}, compute), columns)
     with pytest.raises(ReachcostError, match=message):
         require_rows(run, KEYS, ["success"])
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "run", {}, compute)
+    run = made_run(tmp_path / "run", {}, compute)
     data = (run.path / "rows.parquet").read_bytes()
     (run.path / "rows.parquet").write_bytes(data[: len(data) // 2])
     with pytest.raises(ReachcostError, match="remove that directory"):
@@ -303,4 +297,4 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             read_run(run.path)
     (run.path / "manifest.json").unlink()
     with pytest.raises(ReachcostError, match="manifest"):
-        record_run(run.path, {}, compute)
+        read_run(run.path)

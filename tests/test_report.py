@@ -30,9 +30,10 @@ from reachcost.report.drawing import SceneParts, draw_audit, draw_scene
 from reachcost.report.material import Loop, Material, Training, loops_of
 from reachcost.report.scene import Scene, read_scene, scene_file
 from reachcost.report.success import SuccessRate, repairs
-from reachcost.results.records import read_run, record_run
+from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable
 from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.cells import made_run
 from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
 from tests.small import STUDIES
 
@@ -254,12 +255,12 @@ def recorded(out: Path, head: rc.heads.LearnedHead) -> None:
         (directory / "audit.json").write_text(json.dumps(made_audit().document()))
         return made_audit().rows
 
-    record_run(runs / "control" / "raw-run", control, lambda _: {"episode": np.arange(4), **ended})
-    record_run(runs / "sasc" / "raw-run", ranks, lambda _: {"episode": np.arange(4), "rank": np.arange(4.0)})
+    made_run(runs / "control" / "raw-run", control, lambda _: {"episode": np.arange(4), **ended})
+    made_run(runs / "sasc" / "raw-run", ranks, lambda _: {"episode": np.arange(4), "rank": np.arange(4.0)})
     parts = {"episode": np.arange(8) % 4, "part": np.repeat(["whole", "rest"], 4), "rank": np.full(8, 90.0)}
-    record_run(runs / "attribution" / "raw-run", {"cost": "raw", "candidate_seed": 5}, lambda _: parts)
-    record_run(runs / "heads" / "a-head", {}, learned, ["weights.safetensors"])
-    record_run(runs / "audits" / "raw-run", control, audited)
+    made_run(runs / "attribution" / "raw-run", {"cost": "raw", "candidate_seed": 5}, lambda _: parts)
+    made_run(runs / "heads" / "a-head", {}, learned, ("weights.safetensors",))
+    made_run(runs / "audits" / "raw-run", control, audited)
     table = made_table()
     rows = [replace(row, extra={"runs": ["raw-run"]}) if row.cost == "raw" else row for row in table.rows]
     replace(table, rows=rows).write(out)
@@ -356,7 +357,7 @@ def _scene(path: Path, episode: dict[str, Any]) -> Path:
 
 
 def _run(path: Path) -> Path:
-    run = record_run(path / "run", {"cost": "raw", "planner": "CEM"}, lambda _: {"episode": np.arange(2)})
+    run = made_run(path / "run", {"cost": "raw", "planner": "CEM"}, lambda _: {"episode": np.arange(2)})
     return run.path
 
 
@@ -375,7 +376,7 @@ def _sealed_run(path: Path) -> Path:
 
 
 def _ranked(path: Path, ranks: np.ndarray) -> Path:
-    return record_run(path / "run", {"cost": "raw", **POOL}, lambda _: {"rank": ranks}).path
+    return made_run(path / "run", {"cost": "raw", **POOL}, lambda _: {"rank": ranks}).path
 
 
 WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {

@@ -9,13 +9,14 @@ import pytest
 
 import reachcost as rc
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan
-from reachcost.experiments.runs import AuditRun, SascRun, outcomes
+from reachcost.experiments.rows import RowPlan, row_runs
+from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting, cost_plan
 from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
 from reachcost_paper.rows import difference_row
 
+from .cells import record
 from .toy import MEMBERS, STUDY, Corridor
 
 RAW = Setting(MEMBERS[0], "raw")
@@ -63,14 +64,16 @@ def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
 
     foreign = {"mirror": lambda: (Mirrored(), replace(Corridor().evaluation_set(), name="mirror", world="mirrored"))}
     experiment = Experiment(replace(STUDY, foreign_sets=foreign), tmp_path, episodes=6)
-    assert outcomes(experiment, Setting(MEMBERS[0], "oracle", evaluation="mirror"))["success"].mean() == 100
+    setting = Setting(MEMBERS[0], "oracle", evaluation="mirror")
+    record(experiment.cell(ControlRun(setting)))
+    assert outcomes(experiment, setting)["success"].mean() == 100
 
 
 def test_a_budget_is_part_of_an_audit(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=4)
-    short = experiment.read(AuditRun(replace(RAW, budget=3)))
-    assert short.manifest["config"]["budget"] == 3
-    assert experiment.read(AuditRun(RAW)).path != short.path
+    short, full = (experiment.cell(AuditRun(setting)) for setting in (replace(RAW, budget=3), RAW))
+    assert short.config["budget"] == 3
+    assert full.path != short.path
 
 
 def test_a_pool_is_rolled_out_as_the_setting_says(tmp_path: Path) -> None:
@@ -88,7 +91,8 @@ def test_a_pool_is_rolled_out_as_the_setting_says(tmp_path: Path) -> None:
         return model
 
     experiment = Experiment(replace(STUDY, models={"sketch": build}), tmp_path, episodes=4)
-    still, moving = (experiment.read(SascRun(replace(RAW, clamp=clamp))).table() for clamp in (True, False))
+    runs = record(*experiment.cells(SascRun(replace(RAW, clamp=clamp)) for clamp in (True, False)))
+    still, moving = (run.table() for run in runs)
     assert set(still["spearman"].to_pylist()) == {0.0} != set(moving["spearman"].to_pylist())
 
 
@@ -96,12 +100,16 @@ def test_the_last_bin_is_closed(tmp_path: Path) -> None:
     far = Corridor().distance(Corridor().evaluation_set().starts, Corridor().evaluation_set().goals)
     bins = {"near": (0, 16), "middle": (16, 18)}
     experiment = Experiment(replace(STUDY, bins=bins), tmp_path)
-    found = outcomes(experiment, Setting(MEMBERS[0], "random"))
+    setting = Setting(MEMBERS[0], "random")
+    record(experiment.cell(ControlRun(setting)))
+    found = outcomes(experiment, setting)
     assert len(found["middle"]) == ((far >= 16) & (far <= 18)).sum() < (far >= 16).sum()
 
 
 def test_a_difference_is_never_certain(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=4)
-    row = difference_row(experiment, RowPlan("sketch", "raw"), RowPlan("sketch", "raw"))
+    plan = RowPlan("sketch", "raw")
+    record(*row_runs(experiment, [plan]))
+    row = difference_row(experiment, plan, plan)
     low, high = row.interval["success"]
     assert low < row.ours["success"] == 0 < high

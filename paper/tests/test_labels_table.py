@@ -22,6 +22,7 @@ from reachcost_paper.suite.labels import (
     OTHERS,
     SETTINGS,
     UNRANKED,
+    MethodRun,
     Place,
     method_row,
     paper_studies,
@@ -30,6 +31,7 @@ from reachcost_paper.suite.labels import (
 from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.tasks import EPISODES
+from tests.cells import record
 from tests.small import STUDIES
 
 
@@ -44,6 +46,7 @@ def test_a_row_has_all_episodes_and_is_read_back(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
     subset, full = place.excluded
     assert len(subset) == len(place.goals) == EPISODES < len(full)  # the full set is excluded from training
+    record(*Recording(STUDY, tmp_path).cells(MethodRun("toponav", name) for name in ("raw", *BOUNDS)))
     for name in ("raw", *BOUNDS):
         row, again = (method_row(Recording(STUDY, tmp_path), "toponav", name, {"raw": "other"}) for _ in range(2))
         assert row == again
@@ -58,6 +61,8 @@ def test_planners_of_one_place_share_its_head_and_record(tmp_path: Path, monkeyp
     monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
     small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
     monkeypatch.setattr(budget, "planners", lambda own: small)
+    runs = [budget.BudgetRun("open"), *(MethodRun("open", name) for name in BOUNDS)]
+    record(*Recording(STUDY, tmp_path).cells(runs))
     rows, again = (budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2))
     assert rows == again
     assert [row.setting for row in rows] == [*small, "", ""]

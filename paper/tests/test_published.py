@@ -16,7 +16,7 @@ import torch
 
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.registry import all_tables, studies
-from reachcost.experiments.runs import ControlRun, outcomes, rankings
+from reachcost.experiments.runs import ControlRun, SascRun, outcomes, rankings
 from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import make_table
 from reachcost.heads.recipe import Recipe
@@ -31,6 +31,7 @@ from reachcost_paper.tworoom.recipes import plans as tworoom_recipes
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.faults import FAULTS
 from reachcost_tools.pack import write_pack
+from tests.cells import record
 from tests.small import once
 
 pytestmark = pytest.mark.published
@@ -147,7 +148,6 @@ LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, prepared: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reachcost.experiments.cells.record_run", refuse)
     monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
     copy_rows(name, tmp_path)
@@ -202,6 +202,7 @@ SASC = {"spearman": "rho_geo", "rank": "rank", "selected": "selected", "spearman
 @pytest.mark.slow
 def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> None:
     for cost in ("raw", "decoded-geodesic", "rowspace"):
+        record(tworoom.cell(SascRun(Setting(LEWM, cost))))
         found, known = rankings(tworoom, Setting(LEWM, cost)), row_of("sasc", cost=cost, seed=3072)["ours"]
         for column, metric in SASC.items():
             assert found[column].mean() == pytest.approx(known[metric], rel=0.02, abs=0.005)
@@ -212,7 +213,7 @@ def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> N
 def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) -> None:
     few = Experiment(tworoom.study, tworoom.out, episodes=6)
     few.latents = tworoom.latents
-    run = few.read(ControlRun(Setting(LEWM, cost)))
+    (run,) = record(few.cell(ControlRun(Setting(LEWM, cost))))
     known = read_run(RESULTS / "runs" / "tworoom" / "control" / run.path.name)
     found, on_record = ({row["episode"]: row for row in one.table().to_pylist()} for one in (run, known))
     assert len(found) == 6
@@ -222,6 +223,7 @@ def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) ->
 @pytest.mark.slow
 def test_a_head_of_toponav_plans_and_ranks_as_published(tmp_path: Path) -> None:
     experiment, setting = Experiment(TOPONAV, tmp_path), Setting(TOPONAV.members["toponav-exact"][0], "trm")
+    record(*experiment.cells([ControlRun(setting), SascRun(setting)]))
     known = row_of("toponav", cost="trm", seed=3072)["ours"]
     assert outcomes(experiment, setting)["success"].mean() == pytest.approx(known["success"], abs=2.5)
     assert rankings(experiment, setting)["spearman"].mean() == pytest.approx(known["rho_geo"], abs=0.01)

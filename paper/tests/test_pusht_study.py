@@ -10,15 +10,16 @@ import torch
 import reachcost as rc
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.rows import RowPlan, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
 from reachcost.planning.control import control
 from reachcost_paper.pusht import STUDY, tables
-from reachcost_paper.pusht.selection import execute_watched, selections
+from reachcost_paper.pusht.selection import SelectionRun, execute_watched, selections
 from reachcost_paper.pusht.settings import MEMBER, MODEL, sets
 from reachcost_paper.rows import row_values
+from tests.cells import record
 from tests.small import smaller
 
 pytest.importorskip("pymunk")
@@ -36,14 +37,16 @@ def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None
     task, goals = experiment.place(setting.evaluation)
     model = experiment.model(MEMBER.model)
     runs = control(task, model, {"raw": rc.LatentMSE()}, goals, QUICK, seed=MEMBER.seed)
+    (run,) = record(experiment.cell(ControlRun(setting)))
     found = outcomes(experiment, setting)
     np.testing.assert_array_equal(found["final_success"], 100.0 * task.success(runs.paths[0, :, -1], goals.goals))
     np.testing.assert_array_equal(found["distance"], runs.final_distance[0])
-    assert "final_success" in experiment.read(ControlRun(setting)).table().column_names
+    assert "final_success" in run.table().column_names
 
 
 def test_a_row_counts_the_episodes_of_several_sets(experiment: Experiment) -> None:
     full = RowPlan(MODEL, "raw", sets=sets(50))
+    record(*row_runs(experiment, [full]))
     parts = [row_values(experiment, part)["distance"] for part in full.parts()]
     assert [part.shape for part in parts] == [(1, 2)] * 3
     row = table_row(experiment, full, ("success", "distance"))
@@ -54,6 +57,7 @@ def test_a_row_counts_the_episodes_of_several_sets(experiment: Experiment) -> No
 
 def test_one_plan_is_scored_by_executing_its_candidates(experiment: Experiment) -> None:
     setting, planner = Setting(MEMBER, "raw", evaluation=sets(25)[0]), rc.CEM(candidates=8, iterations=2, elites=4)
+    record(experiment.cell(SelectionRun(setting, planner)))
     found = selections(experiment, setting, planner)
     task, goals = experiment.place(setting.evaluation)
     model = experiment.model(MEMBER.model)

@@ -12,11 +12,11 @@ from reachcost.experiments.registry import reproduce, require_ready, results_of
 from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
-from reachcost.results.records import read_run
 from reachcost_paper.suite import STUDY, tables, verdicts
 from reachcost_paper.suite.verdicts import LOGS_ONLY, NOTHING, SIMULATOR, TUNED, Outcome, summary_rows
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds import tasks as world_tasks
+from tests.cells import record
 
 
 def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: str = CANNOT_TELL) -> Outcome:
@@ -38,11 +38,8 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
     for module in (tables, verdicts):
         monkeypatch.setattr(module, "suite", lambda: {"open": small})
     recording = Recording(STUDY, tmp_path)
-    recording.read(tables.WorldRun("open"))
-    recording.read(verdicts.VerdictRun("open", NOTHING))
-    for run in ("worlds/open", "verdicts/open-nothing"):
-        config = read_run(tmp_path / "runs" / "suite" / run).manifest["config"]
-        assert config["evaluation_set_sha256"] == small.evaluation(small.task(), "report").fingerprint
+    for run in record(*recording.cells([tables.WorldRun("open"), verdicts.VerdictRun("open", NOTHING)])):
+        assert run.manifest["config"]["evaluation_set_sha256"] == small.evaluation(small.task(), "report").fingerprint
 
 
 @pytest.mark.parametrize(

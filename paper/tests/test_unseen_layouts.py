@@ -9,6 +9,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
 from reachcost_paper.tworoom import unseen
 from reachcost_paper.worlds.layouts import APART, TESTED
+from tests.cells import record
 from tests.small import EPISODES, STUDIES, quicker, small_table
 
 
@@ -36,10 +37,11 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
 
 def test_training_layouts_are_far_from_tested_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
-    unseen.require_apart(experiment.read(unseen.SplitRun()))
-    split = next(iter(experiment.used.values()))[1].table().to_pylist()
+    (run,) = record(experiment.cell(unseen.SplitRun()))
+    unseen.require_apart(run)
+    split = run.table().to_pylist()
     assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
     monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
     with pytest.raises(ReachcostError, match="layout"):
-        unseen.require_apart(Experiment(STUDIES["tworoom"], tmp_path / "other").read(unseen.SplitRun()))
+        unseen.require_apart(*record(Experiment(STUDIES["tworoom"], tmp_path / "other").cell(unseen.SplitRun())))

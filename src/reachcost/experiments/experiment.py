@@ -55,7 +55,7 @@ class Experiment(Recording):
     def within(self, study: Study) -> Experiment:
         """Return an experiment of another study, with the same records."""
         other = Experiment(study, self.out, self.progress, self._episodes)
-        other.computes, other.used = self.computes, self.used
+        other.runs = self.runs
         return other
 
     def variant(self, **changes: Any) -> Experiment:
@@ -159,7 +159,7 @@ class Experiment(Recording):
         return seed if self.study.pair_seed is None else self.study.pair_seed
 
     def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
-        """Return a head; a missing one is trained first."""
+        """Return a recorded head; missing weights are trained again."""
         spec = HeadRun(member, name, seed, evaluation)
         run = self.read(spec)
         run.complete(self.cell(spec).compute).require_intact()

@@ -133,7 +133,7 @@ def make_tables(
 
 def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTable:
     study, plan = recording.study, recording.study.tables[request.table]
-    recording.used.clear()
+    recording.runs.clear()
     rows = plan.rows.make(recording)
     made_by = f"Made by `{request.command}`." if request.command else ""
     note = "\n\n".join(filter(None, (f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend, made_by)))
@@ -151,7 +151,7 @@ def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTa
 
 
 def _provenance(recording: Recording, command: str) -> dict[str, object]:
-    runs = [run for _, run in recording.used.values()]
+    runs = [run for _, run in recording.runs.values()]
     return {
         "command": command,
         "study": recording.study.name,

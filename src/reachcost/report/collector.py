@@ -36,7 +36,7 @@ class Collector:
     def add(self, recording: Recording, table: ResultTable) -> None:
         """Add a table that was just made."""
         self._tables.append(table)
-        self._runs |= {run.path: run for _, run in recording.used.values()}  # tables share some
+        self._runs |= {run.path: run for _, run in recording.runs.values()}  # tables share some
         if self.scene is None or not self.scene.episodes:
             self.scene = scene_of(recording, table)
 
@@ -93,7 +93,7 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
 
 def _settings_of(experiment: Experiment, table: ResultTable, rate: SuccessRate) -> list[Setting]:
     """Settings of the closed loops behind a success rate."""
-    runs = ((run.path.name, cell.spec) for cell, run in experiment.used.values())
+    runs = ((run.path.name, cell.spec) for cell, run in experiment.runs.values())
     settings = {name: spec.setting for name, spec in runs if isinstance(spec, ControlRun)}
     wanted = (rate.cost, rate.model, rate.setting, rate.seed)
     rows = [row for row in table.rows if (row.cost, row.model, row.setting, row.seed) == wanted]

@@ -203,23 +203,6 @@ def exclusive(out: Path) -> Iterator[None]:
         ) from error
 
 
-def record_run(path: Path, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
-    """The recorded run at `path`, which is computed only if it is not recorded yet.
-
-    Args:
-        path: Directory of the run.
-        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values, and frozen
-            dataclasses of them: a field that was added to such a class after the run matches if it has its default.
-        compute: Called with a directory for further files; returns the rows.
-        artefacts: Names of those files that need not be kept.
-    """
-    if not is_recorded(path):
-        return keep_run(path, config, computed(compute), artefacts)
-    run = read_run(path)
-    require_config(run, config)
-    return run
-
-
 def computed(compute: Compute, scratch: Path | None = None) -> Result:
     """Compute a run in a temporary directory (below `scratch`), and record nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
@@ -233,7 +216,15 @@ def computed(compute: Compute, scratch: Path | None = None) -> Result:
 
 
 def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str] = ()) -> Run:
-    """Record a result; other arguments are those of `record_run`."""
+    """Record a result.
+
+    Args:
+        path: Directory of the run.
+        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values, and frozen
+            dataclasses of them: a field that was added to such a class after the run matches if it has its default.
+        result: Rows, and further files.
+        artefacts: Names of those files that need not be kept.
+    """
     with new_directory(path) as partial:
         write_rows(result.place(partial), partial / ROWS)
         made = {file.name: sha256_of(file) for file in sorted(partial.iterdir())}

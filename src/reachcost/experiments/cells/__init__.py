@@ -24,7 +24,6 @@ from reachcost.results.records import (
     is_recorded,
     keep_run,
     read_run,
-    record_run,
     require_config,
 )
 
@@ -69,8 +68,7 @@ class StudyRef(NamedTuple):
 
     study: Callable[..., Tables]
     """A function at the top of a module."""
-    given: tuple[Any, ...] = ()
-    """Its arguments."""
+    arguments: tuple[Any, ...] = ()
     episodes: int | None = None
     """Maximum number of episodes of every evaluation set."""
     variants: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
@@ -158,22 +156,20 @@ class Recording:
         self.study, self.out, self.progress, self._episodes = study, out, as_progress(progress), episodes
         self.reference = StudyRef(lambda: study, episodes=episodes)
         """How another process builds the study."""
-        self.computes = True
-        """Whether a missing run is computed when it is read; otherwise reading it is an error."""
-        self.used: dict[str, tuple[Cell, Run]] = {}
-        """Every run that was read since the last `used.clear()`, by name."""
+        self.runs: dict[str, tuple[Cell, Run]] = {}
+        """Every run that was read since the last `runs.clear()`, by name."""
         self._made: dict[Any, Any] = {}
 
-    def once(self, make: Callable[..., Thing], *given: Any) -> Thing:
+    def once(self, make: Callable[..., Thing], *arguments: Any) -> Thing:
         """Return what a function makes of this recording and arguments; it is called once."""
-        if (make, given) not in self._made:
-            self._made[make, given] = make(self, *given)
-        return self._made[make, given]
+        if (make, arguments) not in self._made:
+            self._made[make, arguments] = make(self, *arguments)
+        return self._made[make, arguments]
 
-    def derive(self, make: Callable[..., Variant], *given: Any) -> Variant:
+    def derive(self, make: Callable[..., Variant], *arguments: Any) -> Variant:
         """Return the variant that a function at the top of a module makes, so that other processes can make it, too."""
-        variant = self.once(make, *given)
-        variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, given)))
+        variant = self.once(make, *arguments)
+        variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, arguments)))
         return variant
 
     def cell(self, spec: RunSpec) -> Cell:
@@ -186,21 +182,17 @@ class Recording:
 
     def sha256(self, spec: RunSpec, file: str) -> str:
         """Return the sha256 of a file of another run, or `PENDING` while that run is not recorded."""
-        cell = self.cell(spec)
-        return self.read(spec).sha256[file] if self.computes or cell.recorded else PENDING
+        return self.read(spec).sha256[file] if self.cell(spec).recorded else PENDING
 
     def read(self, spec: RunSpec) -> Run:
-        """Return a recorded run; a missing one is computed first, if that is allowed."""
+        """Return a recorded run."""
         cell = self.cell(spec)
-        if (run := self.find(cell)) is not None:
-            return run
-        if not self.computes:
+        if (run := self.find(cell)) is None:
             raise ReachcostError(
                 f"{cell.name} is needed and not recorded: declare it among the runs of the table, or among the needs "
                 "of the run that reads it"
             )
-        self.progress.step(cell.path.name)
-        return self._note(cell, record_run(cell.path, cell.config, cell.compute, spec.artefacts))
+        return run
 
     def find(self, cell: Cell) -> Run | None:
         """Return the recorded run of a cell, whose configuration must match, or None."""
@@ -213,20 +205,17 @@ class Recording:
         if not cell.recorded:
             self._require_same(versions(), "this would be")
             return None
-        _, run = self.used.get(cell.name) or (cell, read_run(cell.path))
+        _, run = self.runs.get(cell.name) or (cell, read_run(cell.path))
         if PENDING not in json.dumps(as_json(config)):
             require_config(run, config)
-        return self._note(cell, run)
-
-    def _note(self, cell: Cell, run: Run) -> Run:
-        if cell.name not in self.used:
+        if cell.name not in self.runs:
             self._require_same(run.manifest["versions"], f"{cell.path} is")
-            self.used[cell.name] = cell, run
+            self.runs[cell.name] = cell, run
         return run
 
     def _require_same(self, new: Mapping[str, str], what: str) -> None:
         """Refuse to mix runs of different numerical packages."""
-        for _, run in [*self.used.values()][:1]:  # all others agree with it
+        for _, run in [*self.runs.values()][:1]:  # all others agree with it
             for name in NUMERICS:
                 if (old := run.manifest["versions"].get(name)) != new.get(name):
                     raise ReachcostError(

@@ -35,10 +35,10 @@ TRIES = 2
 DIED = "its worker process died {} times: memory may have run out, take fewer --workers"
 
 
-class Answer(NamedTuple):
+class Outcome(NamedTuple):
     """The result of a cell, or a sentence with the reason why there is none; and warnings for the user."""
 
-    outcome: Result | str
+    result: Result | str
     warned: Sequence[tuple[str, type[Warning]]] = ()
 
 
@@ -50,16 +50,16 @@ class Recordings:
         self._built: dict[StudyRef, Recording] = {}
 
     def of(self, reference: StudyRef) -> Recording:
-        """Return the recording of a study, in which only declared runs can be read."""
+        """Return the recording of a study."""
         base = reference._replace(variants=())
         if base not in self._built:
-            study, given = base.study(*base.given), (self._out, self._progress, base.episodes)
-            recording = Experiment(study, *given) if isinstance(study, Study) else Recording(study, *given)
-            recording.reference, recording.computes = base, False
-            self._built[base] = recording
+            study = base.study(*base.arguments)
+            build = Experiment if isinstance(study, Study) else Recording
+            self._built[base] = build(study, self._out, self._progress, base.episodes)
+            self._built[base].reference = base
         recording = self._built[base]
-        for make, given in reference.variants:
-            recording = recording.derive(make, *given)
+        for make, arguments in reference.variants:
+            recording = recording.derive(make, *arguments)
         return recording
 
 
@@ -71,7 +71,7 @@ class Worker:
         torch.set_num_threads(threads)
         use_device(device)
 
-    def compute(self, message: bytes) -> Answer:
+    def compute(self, message: bytes) -> Outcome:
         """Compute a cell; an error becomes a sentence, as errors of other packages may not be picklable."""
         with warnings.catch_warnings(record=True) as caught:
             try:
@@ -83,10 +83,10 @@ class Worker:
                         f"{expected!r} in the driver): let no file change while it runs, and let the study declare the "
                         "same runs each time"
                     )
-                outcome = computed(cell.compute, self.scratch)
+                result = computed(cell.compute, self.scratch)
             except Exception as error:  # other cells go on
-                outcome = reason_of(error)
-        return Answer(outcome, [(str(one.message), one.category) for one in caught])
+                result = reason_of(error)
+        return Outcome(result, [(str(one.message), one.category) for one in caught])
 
 
 class Executor:
@@ -100,15 +100,15 @@ class Executor:
 
     def submit(self, cell: Cell) -> Future[Any]:
         """Start a cell whose needs are recorded."""
-        future: Future[Answer] = Future()
+        future: Future[Outcome] = Future()
         try:
-            future.set_result(Answer(computed(cell.compute, self._scratch)))
+            future.set_result(Outcome(computed(cell.compute, self._scratch)))
         except Exception as error:  # other cells go on
-            future.set_result(Answer(reason_of(error)))
+            future.set_result(Outcome(reason_of(error)))
         return future
 
-    def answer(self, future: Future[Any]) -> Answer:
-        """Return the answer of a finished cell."""
+    def outcome(self, future: Future[Any]) -> Outcome:
+        """Return the outcome of a finished cell."""
         return future.result()
 
     def close(self) -> None:
@@ -132,8 +132,8 @@ class LocalPool(Executor):
         context.set_forkserver_preload([__name__])
         # Workers end when the other end of this pipe is closed: by `close`, or because this process died.
         self._reader, self._lifeline = context.Pipe(duplex=False)
-        given = out.absolute(), scratch.absolute(), max(1, cores() // self.places), choose_device("auto")
-        arguments = str(cache_directory().absolute()), self._reader, *given
+        settings = out.absolute(), scratch.absolute(), max(1, cores() // self.places), choose_device("auto")
+        arguments = str(cache_directory().absolute()), self._reader, *settings
         self._start = partial(ProcessPoolExecutor, 1, context, _start_worker, arguments)
         self._workers: LifoQueue[ProcessPoolExecutor | None] = LifoQueue()
         for _ in range(self.places):
@@ -144,7 +144,7 @@ class LocalPool(Executor):
         """Send a cell to a worker."""
         return self._threads.submit(self._compute, cell.message())
 
-    def _compute(self, message: bytes) -> Answer:
+    def _compute(self, message: bytes) -> Outcome:
         """Let a worker compute a cell; if it dies, start another one."""
         worker = self._workers.get()
         try:
@@ -157,14 +157,14 @@ class LocalPool(Executor):
                     if self._closed:
                         break
                 else:
-                    answer = pickle.loads(file.read_bytes())
+                    outcome = pickle.loads(file.read_bytes())
                     file.unlink()
-                    return answer
-        except Exception as error:  # no room for the answer
-            return Answer(reason_of(error))
+                    return outcome
+        except Exception as error:  # no room for the outcome
+            return Outcome(reason_of(error))
         finally:
             self._workers.put(worker)
-        return Answer(DIED.format(TRIES))
+        return Outcome(DIED.format(TRIES))
 
     def close(self) -> None:
         """End the workers at once."""
@@ -187,12 +187,12 @@ _worker: Worker | None = None
 """The worker of a worker process."""
 
 
-def _start_worker(cache: str, lifeline: Connection, *given: Any) -> None:
+def _start_worker(cache: str, lifeline: Connection, *settings: Any) -> None:
     global _worker
     os.environ["REACHCOST_CACHE"] = cache
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-    _worker = Worker(*given)
+    _worker = Worker(*settings)
 
 
 def _end_with(lifeline: Connection) -> None:
@@ -201,9 +201,9 @@ def _end_with(lifeline: Connection) -> None:
 
 
 def _compute_in_worker(message: bytes) -> str:
-    """Return a file with the answer: a pool waits forever for a worker that is killed while it sends a long one."""
+    """Return a file with the outcome: a pool waits forever for a worker that is killed while it sends a long one."""
     assert _worker is not None
-    answer = _worker.compute(message)
+    outcome = _worker.compute(message)
     with tempfile.NamedTemporaryFile(dir=_worker.scratch, delete=False) as file:
-        pickle.dump(answer, file)
+        pickle.dump(outcome, file)
     return file.name

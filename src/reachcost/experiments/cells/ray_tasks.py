@@ -38,7 +38,7 @@ from reachcost.core.files import (
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import Cell
-from reachcost.experiments.cells.executors import DIED, Answer, Executor, Worker
+from reachcost.experiments.cells.executors import DIED, Executor, Outcome, Worker
 from reachcost.results.records import read_run
 
 RETRIES = 5
@@ -94,17 +94,17 @@ class RayTasks(Executor):
         search = [sent_path(Path(path)) for path in sys.path]
         return self._compute.remote(cell.message(), files, copies, search).future()
 
-    def answer(self, future: Future[Any]) -> Answer:
-        """Return the answer of a finished task."""
+    def outcome(self, future: Future[Any]) -> Outcome:
+        """Return the outcome of a finished task."""
         try:
-            answer = future.result()
+            outcome = future.result()
         except self._ray.exceptions.RayTaskError as error:
-            return Answer(f"its worker failed ({str(error).strip().splitlines()[-1]})")
+            return Outcome(f"its worker failed ({str(error).strip().splitlines()[-1]})")
         except self._ray.exceptions.RayError:
-            return Answer(DIED.format(RETRIES + 1))
-        if isinstance(answer, str):
-            raise ReachcostError(answer)
-        return answer
+            return Outcome(DIED.format(RETRIES + 1))
+        if isinstance(outcome, str):
+            raise ReachcostError(outcome)
+        return outcome
 
     def close(self) -> None:
         """End the tasks, and the cluster if it is ours."""

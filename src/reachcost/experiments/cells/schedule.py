@@ -42,7 +42,7 @@ class TableRequest(NamedTuple):
         if self.table not in recording.study.tables:
             known = ", ".join(recording.study.tables)
             raise ReachcostError(f"the study {recording.study.name} has no table {self.table!r}: it has {known}")
-        recording.used.clear()
+        recording.runs.clear()
         return recording.study.tables[self.table].rows.cells(recording)
 
 
@@ -57,7 +57,8 @@ class Schedule:
         self, executor: Executor, progress: Progress, durations: Durations, console: Console | None = None
     ) -> None:
         self._executor, self._progress, self._durations, self._console = executor, progress, durations, console
-        self._waiting: dict[Path, Cell] = {}
+        self._waiting: dict[Path, Cell] = {}  # needs first
+        self._open = set[Path]()  # cells that wait or run, and may still be recorded
         self._running: dict[Future[Any], tuple[Cell, float]] = {}
         self._done, self._failed = set[Path](), set[Path]()
         self._reasons: list[str] = []
@@ -75,7 +76,7 @@ class Schedule:
         """
         waiting: dict[TableRequest, set[Path] | None] = dict.fromkeys(requests)
         while waiting:
-            for request in [request for request, cells in waiting.items() if not cells or not cells & self._open]:
+            for request in [request for request, cells in waiting.items() if not cells or cells.isdisjoint(self._open)]:
                 cells = request.cells(recordings)
                 missing = missing_of(cells)
                 if waiting[request] is None:
@@ -98,19 +99,15 @@ class Schedule:
             )
 
     @property
-    def _open(self) -> set[Path]:
-        """Cells that may still be recorded."""
-        return {*self._waiting, *(cell.path for cell, _ in self._running.values())}
-
-    @property
     def _count(self) -> int:
-        return len(self._done) + len(self._failed) + len(self._waiting) + len(self._running)
+        return len(self._done) + len(self._failed) + len(self._open)
 
     def _add(self, cells: Iterable[Cell]) -> None:
-        known = self._open | self._failed
-        for cell in (cell for cell in cells if cell.path not in known):
-            self._expected[cell.path] = self._durations.of(cell.name, cell.config)
-            self._waiting[cell.path] = cell
+        for cell in cells:
+            if cell.path not in self._open and cell.path not in self._failed:
+                self._expected[cell.path] = self._durations.of(cell.name, cell.config)
+                self._waiting[cell.path] = cell
+                self._open.add(cell.path)
         self._fail_dependents()
 
     def _step(self) -> None:
@@ -123,18 +120,18 @@ class Schedule:
             finished = wait(self._running, EVERY, FIRST_COMPLETED).done
         for future in finished:
             cell, _ = self._running.pop(future)
+            self._open.remove(cell.path)
             self._finish(cell, future)
         if self._running and not finished:
             self._progress.say(self.state("; "))
 
     def _next(self) -> Cell | None:
         """Return a cell whose needs are recorded."""
-        unsettled = self._open
-        ready = (cell for cell in self._waiting.values() if not any(need.path in unsettled for need in cell.needs))
+        ready = (cell for cell in self._waiting.values() if not any(need.path in self._open for need in cell.needs))
         return next(ready, None)
 
     def _finish(self, cell: Cell, future: Future[Any]) -> None:
-        result, warned = self._executor.answer(future)
+        result, warned = self._executor.outcome(future)
         for text, category in warned:
             warnings.warn(text, category, stacklevel=2)
         try:
@@ -144,6 +141,7 @@ class Schedule:
         except ReachcostError as error:
             self._reasons.append(f"{cell.name} failed ({error})")
             self._fail(cell, str(error))
+            self._fail_dependents()
             return
         seconds = result.seconds
         self._done.add(cell.path)
@@ -157,12 +155,12 @@ class Schedule:
     def _fail(self, cell: Cell, reason: str) -> None:
         self._failed.add(cell.path)
         self._progress.say(f"failed: {cell.name}: {reason}")
-        self._fail_dependents()
 
     def _fail_dependents(self) -> None:
         for path, cell in [*self._waiting.items()]:
-            lost = next((need for need in cell.needs if need.path in self._failed), None)
-            if lost is not None and self._waiting.pop(path, None):
+            if lost := next((need for need in cell.needs if need.path in self._failed), None):
+                del self._waiting[path]
+                self._open.remove(path)
                 self._fail(cell, f"it needs {lost.name}")
 
     def summary(self) -> str:
@@ -197,7 +195,7 @@ class Schedule:
         return Live(console=self._console, **shown)
 
 
-class Part(NamedTuple):
+class PlanRow(NamedTuple):
     """The cells of one kind in a table: how many are recorded, which are not, and how long these will take."""
 
     table: str
@@ -209,7 +207,7 @@ class Part(NamedTuple):
     """Number of cells without a comparable run on record."""
 
 
-def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[Part]:
+def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[PlanRow]:
     """Yield what of every table is recorded in `out` and what remains, by kind of cell; nothing is computed or written.
 
     Cells that several tables share are counted in the first. Records in `elsewhere` help to estimate times.
@@ -225,4 +223,4 @@ def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Pat
         for kind in dict.fromkeys([*done, *(cell.spec.kind for cell in new)]):
             remaining = tuple(cell for cell in new if cell.spec.kind == kind)
             known = [seconds for cell in remaining if (seconds := durations.of(cell.name, cell.config)) is not None]
-            yield Part(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))
+            yield PlanRow(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))

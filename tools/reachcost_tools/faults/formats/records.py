@@ -15,7 +15,7 @@ from reachcost.data.evaluation import read_evaluation_set
 from reachcost.experiments.sweep import read_sweep
 from reachcost.report.report import Report
 from reachcost.report.scene import Episode, Field, Map, Replay, Scene, Strip, scene_file
-from reachcost.results.records import read_run, record_run
+from reachcost.results.records import computed, keep_run, read_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom.logs import FROZEN
 from reachcost_tools.faults import DATA
@@ -36,7 +36,7 @@ def run(directory: Path) -> None:
         "category": np.array(["success", "stuck"] * 3),
         "distance": np.linspace(0, 1, 6),
     }
-    record_run(directory / "run", config, lambda _: rows)
+    keep_run(directory / "run", config, computed(lambda _: rows))
 
 
 def _read_run(directory: Path) -> str:
