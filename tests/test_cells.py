@@ -24,9 +24,9 @@ from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, Recording, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
-from reachcost.experiments.cells.schedule import TableRequest, plan_of
+from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Tables
-from reachcost.experiments.tables import TablePlan, TableRows, make_tables
+from reachcost.experiments.tables import TablePlan, TableRows, make_tables, plan_of
 from reachcost.results.durations import Durations
 from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable

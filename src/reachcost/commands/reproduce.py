@@ -83,7 +83,7 @@ class Options:
 
         from reachcost.core.machine import cores
         from reachcost.core.progress import duration
-        from reachcost.experiments.cells.schedule import plan_of
+        from reachcost.experiments.tables import plan_of
 
         parts = [*plan_of(requests, out, [PUBLISHED])]
         shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)

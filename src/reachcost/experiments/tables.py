@@ -1,12 +1,13 @@
-"""Tables of a study: their declaration, and how they are made from recorded runs."""
+"""Tables of a study: their declaration, what they lack, and how they are made from recorded runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -81,6 +82,37 @@ def plain_rows(metrics: tuple[str, ...], plans: Callable[[], Sequence[RowPlan]])
         lambda experiment: row_runs(experiment, plans(), metrics),
         lambda experiment: [table_row(experiment, plan, metrics) for plan in plans()],
     )
+
+
+class PlanRow(NamedTuple):
+    """The cells of one kind in a table: how many are recorded, which are not, and how long these will take."""
+
+    table: str
+    kind: str
+    done: int
+    remaining: tuple[Cell, ...]
+    seconds: float
+    unknown: int
+    """Number of cells without a comparable run on record."""
+
+
+def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[PlanRow]:
+    """Yield what of every table is recorded in `out` and what remains, by kind of cell; nothing is computed or written.
+
+    Cells that several tables share are counted in the first. Records in `elsewhere` help to estimate times.
+    """
+    require_intact_runs(out)
+    recordings, durations, counted = Recordings(out), Durations([out, *elsewhere]), set[Path]()
+    for request in requests:
+        cells = request.cells(recordings)
+        missing = missing_of(cells)
+        done = Counter(cell.spec.kind for path, cell in cells.items() if path not in missing)
+        new = [cell for path, cell in missing.items() if path not in counted]
+        counted |= {*missing}
+        for kind in dict.fromkeys([*done, *(cell.spec.kind for cell in new)]):
+            remaining = tuple(cell for cell in new if cell.spec.kind == kind)
+            known = [seconds for cell in remaining if (seconds := durations.of(cell.name, cell.config)) is not None]
+            yield PlanRow(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))
 
 
 def make_table(

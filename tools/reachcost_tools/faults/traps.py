@@ -20,8 +20,9 @@ from reachcost.core.files import write_with_checksum
 from reachcost.core.modules import _checksum
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.experiments.cells import StudyRef
-from reachcost.experiments.cells.schedule import TableRequest, plan_of
+from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.sweep import read_sweep
+from reachcost.experiments.tables import plan_of
 from reachcost.explorer.engine import PlanRequest
 from reachcost.heads.storage import load_head
 from reachcost.worldmodels.loading import load_world_model

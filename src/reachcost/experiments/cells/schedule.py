@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +19,6 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import Cell, Recording, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, Recordings
 from reachcost.results.durations import Durations
-from reachcost.results.records import require_intact_runs
 
 EVERY = 60.0
 """Seconds between two messages about all cells."""
@@ -193,34 +191,3 @@ class Schedule:
             return nullcontext()
         shown = {"get_renderable": lambda: Text(self.state("\n  ")), "refresh_per_second": 2, "transient": True}
         return Live(console=self._console, **shown)
-
-
-class PlanRow(NamedTuple):
-    """The cells of one kind in a table: how many are recorded, which are not, and how long these will take."""
-
-    table: str
-    kind: str
-    done: int
-    remaining: tuple[Cell, ...]
-    seconds: float
-    unknown: int
-    """Number of cells without a comparable run on record."""
-
-
-def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[PlanRow]:
-    """Yield what of every table is recorded in `out` and what remains, by kind of cell; nothing is computed or written.
-
-    Cells that several tables share are counted in the first. Records in `elsewhere` help to estimate times.
-    """
-    require_intact_runs(out)
-    recordings, durations, counted = Recordings(out), Durations([out, *elsewhere]), set[Path]()
-    for request in requests:
-        cells = request.cells(recordings)
-        missing = missing_of(cells)
-        done = Counter(cell.spec.kind for path, cell in cells.items() if path not in missing)
-        new = [cell for path, cell in missing.items() if path not in counted]
-        counted |= {*missing}
-        for kind in dict.fromkeys([*done, *(cell.spec.kind for cell in new)]):
-            remaining = tuple(cell for cell in new if cell.spec.kind == kind)
-            known = [seconds for cell in remaining if (seconds := durations.of(cell.name, cell.config)) is not None]
-            yield PlanRow(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))
