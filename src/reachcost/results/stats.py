@@ -58,32 +58,15 @@ def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, t
     return rankings
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
-    """Rank of each number in its row [..., S], from 1; equal numbers share their mean rank.
+def ranks(values: np.ndarray, method: str = "average") -> np.ndarray:
+    """Rank of each number in its row [..., S], from 1; equal numbers share their mean rank, or their `min` or `max`.
 
     >>> ranks(np.array([7.0, 5.0, 7.0, 9.0]))
     array([2.5, 1. , 2.5, 4. ])
     """
-    first, last = rank_bounds(values)
-    return (first + last) / 2
+    from scipy.stats import rankdata  # slow to import
 
-
-def rank_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest rank of each number in its row [..., S], as `scipy.stats.rankdata`, which imports slowly.
-
-    >>> rank_bounds(np.array([7, 5, 7, 9]))
-    (array([2, 1, 2, 4]), array([3, 1, 3, 4]))
-    """
-    order = np.argsort(values, axis=-1, kind="stable")
-    ascending = np.take_along_axis(values, order, axis=-1)
-    rises = ascending[..., 1:] != ascending[..., :-1]
-    edge, place = np.ones((*values.shape[:-1], 1), bool), np.arange(1, values.shape[-1] + 1)
-    begins, ends = np.concatenate([edge, rises], axis=-1), np.concatenate([rises, edge], axis=-1)
-    first, last = np.empty_like(order), np.empty_like(order)
-    np.put_along_axis(first, order, np.maximum.accumulate(np.where(begins, place, 0), axis=-1), axis=-1)
-    latest = np.where(ends, place, len(place))[..., ::-1]
-    np.put_along_axis(last, order, np.minimum.accumulate(latest, axis=-1)[..., ::-1], axis=-1)
-    return first, last
+    return rankdata(values, method, axis=-1)
 
 
 def correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:

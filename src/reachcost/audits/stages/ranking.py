@@ -17,7 +17,7 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools, some_episodes
 from reachcost.fitting.repair import repair
 from reachcost.heads.recipe import Recipe
-from reachcost.results.stats import clustered_mean, rank_bounds
+from reachcost.results.stats import clustered_mean, ranks
 
 RULE = Rule(
     "ranking",
@@ -73,7 +73,7 @@ def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tupl
 
 def _chosen(scores: np.ndarray, count: int) -> np.ndarray:
     """Probability of each candidate [E, S] to be among the `count` cheapest if ties are broken at random."""
-    first, last = rank_bounds(scores)
+    first, last = ranks(scores, "min"), ranks(scores, "max")
     return np.clip((count - first + 1) / (last - first + 1), 0, 1)
 
 
