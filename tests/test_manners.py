@@ -21,7 +21,8 @@ from reachcost.cli import main
 from reachcost.core.files import write_file
 from reachcost.core.machine import Terminated
 from reachcost.core.progress import ConsoleProgress
-from reachcost.experiments.registry import reproduce
+from reachcost.experiments.registry import study_of
+from reachcost.experiments.tables import make_table
 from reachcost.labels.pairs import Pairs
 from reachcost.report.material import Material
 from reachcost.results.tables import ResultTable, TableRow
@@ -72,7 +73,7 @@ def test_unwritable_paths_are_explained_in_python(tmp_path: Path) -> None:
     for write in (
         lambda: rc.save_head(rc.heads.PairHead(2), out),
         lambda: write_file(out, ""),
-        lambda: reproduce("toponav", out),
+        lambda: make_table(study_of("toponav"), "toponav", out),
     ):
         with pytest.raises(rc.ReachcostError, match=f"{tmp_path}.*out"):
             write()

@@ -14,8 +14,7 @@ from PIL import Image
 
 from reachcost.cli import main
 from reachcost.errors import ReachcostError
-from reachcost.experiments import registry
-from reachcost.experiments.registry import all_tables, draw, results_of
+from reachcost.experiments.registry import all_tables, missing_tables, results_of
 from reachcost.results.records import is_recorded
 from reachcost_paper.charts import LOOKS, Bar, draw_bars
 from reachcost_paper.episode_figures import HOLD, STEP, Panel, draw_replay
@@ -85,18 +84,9 @@ def test_a_figure_is_reproduced_by_its_name(tmp_path: Path, capsys: pytest.Captu
     assert all(f" {name}" in error for name in NAMES)
 
 
-def test_tables_that_a_figure_lacks_are_made_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    def make(name: str, out: Path, _: object) -> None:
-        made.append(name)
-        (out / "tables").mkdir(exist_ok=True)
-        shutil.copy(RESULTS / "tables" / f"{name}.json", out / "tables")
-
-    monkeypatch.setattr(registry, "reproduce", make)
-    for _ in range(2):
-        draw("figure-evidence", tmp_path)
-        assert made == ["high-distance", "toponav"]
+def test_a_figure_names_the_tables_that_it_lacks(tmp_path: Path) -> None:
+    assert missing_tables("figure-evidence", tmp_path) == ["high-distance", "toponav"]
+    assert not missing_tables("figure-evidence", RESULTS)
 
 
 def test_changed_rows_are_refused(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from reachcost.audits.stages import CANNOT_TELL
+from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import Recording
-from reachcost.experiments.registry import reproduce, require_ready, results_of
+from reachcost.experiments.registry import require_ready, results_of
 from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
@@ -25,9 +26,9 @@ def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: st
 
 def test_missing_packages_are_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world_tasks, "find_spec", lambda package: None if package == "mujoco" else True)
-    for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
-        with pytest.raises(ReachcostError, match="mujoco"):
-            begin()
+    with pytest.raises(ReachcostError, match="mujoco"):
+        require_ready(results_of("all"))
+    assert main(["reproduce", "verdicts", "--out", str(tmp_path / "out")]) == 1
     assert not (tmp_path / "out").exists()
 
 

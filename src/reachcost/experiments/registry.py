@@ -10,14 +10,11 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError, did_you_mean
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import FigurePlan, Tables
-from reachcost.experiments.tables import make_tables
 from reachcost.results.records import exclusive
-from reachcost.results.tables import ResultTable
 
 GROUP = "reachcost.studies"
 """Name of the entry point."""
@@ -90,10 +87,8 @@ def missing_tables(figure: str, out: Path) -> list[str]:
     return [table for table in tables if not (out / "tables" / f"{table}.json").exists()]
 
 
-def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
-    """Make the missing tables of a figure, then draw it into `out/figures`."""
-    for table in missing_tables(name, out):
-        reproduce(table, out, progress)
+def draw(name: str, out: Path) -> list[Path]:
+    """Draw a figure into `out/figures` from its tables."""
     with exclusive(out):
         return [*all_figures()[name].write(out)]
 
@@ -102,11 +97,3 @@ def request_of(name: str) -> TableRequest:
     """Return the request of a table, which can be sent to other processes."""
     results_of(name)
     return TableRequest(name, StudyRef(study_of, (all_tables()[name].name,)), f"reachcost reproduce {name}")
-
-
-def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
-    """Compute the missing runs of a table, and write `out/tables/<name>.json` and `.md`."""
-    request = request_of(name)
-    require_ready((name,))
-    ((table, _),) = make_tables([request], out, progress=progress)
-    return table
