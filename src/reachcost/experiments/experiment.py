@@ -52,19 +52,15 @@ class Experiment(Recording):
         self.latents, self.probe = cache(self._latents), cache(self._probe)
         self._built, self._places, self._pools = cache(self._build), cache(self._find), lru_cache(4)(self._roll_out)
 
-    def within(self, study: Study) -> Experiment:
-        """Return an experiment of another study, with the same records."""
-        other = Experiment(study, self.out, self.progress, self._episodes)
+    def variant(self, **changes: Any) -> Experiment:
+        """Return a variant with changes of the study, and the same records."""
+        other = Experiment(replace(self.study, **changes), self.out, self.progress, self._episodes)
         other.runs = self.runs
         return other
 
-    def variant(self, **changes: Any) -> Experiment:
-        """Return a variant with changes of the study, and the same records."""
-        return self.within(replace(self.study, **changes))
-
     def fewer(self, episodes: int) -> Experiment:
         """Return a variant with at most this number of episodes, and the same records, models and logs."""
-        other = self.within(self.study)
+        other = self.variant()
         other._episodes = episodes if self._episodes is None else min(episodes, self._episodes)
         other._built, other.latents, other.probe = self._built, self.latents, self.probe
         other.task, other.logs = self.task, self.logs
