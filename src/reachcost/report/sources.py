@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reachcost.audits.audit import Audit, audit_of, is_audit, read_audit, read_ranks, rows_of
 from reachcost.core.json_files import parse_json, read_record
@@ -24,7 +23,6 @@ from reachcost.results.pack import find_pack
 from reachcost.results.records import Run, is_recorded, read_run, run_paths
 from reachcost.results.tables import ResultTable, is_table, read_table
 
-Value = TypeVar("Value")
 RUNS_OF_A_KIND, ROWS = 60, 1_000_000  # maximum number of runs of a kind that are shown, and of rows of a run
 SCENE_FILE = "scene.json"
 OUTCOMES = ("success", "steps", "category")
@@ -132,7 +130,7 @@ def _kind(run: Run) -> str:
     if "config.json" in files:
         return "head"
     if {"cost", "planner"} <= config.keys():  # some record paths instead of outcomes
-        return "loop" if {*OUTCOMES} <= {*_read(run, lambda: run.columns)} else ""
+        return "loop" if {*OUTCOMES} <= {*run.columns} else ""
     return "ranks" if {"cost", *POOL} <= config.keys() else ""
 
 
@@ -160,28 +158,13 @@ def _loop(run: Run) -> Loop:
 
 def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, checked."""
-
-    def read() -> pa.Table:
-        rows = run.manifest["rows"] if run.pack else pq.read_metadata(run.path / "rows.parquet").num_rows
-        if rows > ROWS:
-            raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
-        return run.table()
-
-    table = _read(run, read)
+    if run.manifest["rows"] > ROWS:
+        raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
+    table = run.table()
     known = name in table.column_names and COLUMNS[name](table.schema.field(name).type)
     if not known or not len(table) or table[name].null_count:
         raise ReachcostError(f"the rows of {run.path} have no column {name}: run the command that made them again")
     return table[name].to_numpy()
-
-
-def _read(run: Run, read: Callable[[], Value]) -> Value:
-    """Read rows of a run whose files are those of its manifest."""
-    run.require_intact()
-    try:
-        return read()
-    except pa.ArrowException as error:
-        reason = str(error).partition("\n")[0]
-        raise ReachcostError(f"the rows of {run.path} cannot be read ({reason}): make them again") from error
 
 
 def _audit(run: Run) -> Audit:

@@ -127,16 +127,29 @@ class Run:
     def table(self) -> pa.Table:
         """The rows, which must be those that the manifest describes."""
         self.require_intact()
-        table = self.pack.rows(name_of(self.path)) if self.pack else read_parquet(self.path / ROWS)
-        if len(table) != self.manifest["rows"]:
-            raise self.damaged(f"it has {len(table)} rows and not {self.manifest['rows']}, as in its manifest")
-        return table
+        if self.pack:
+            return self.pack.rows(name_of(self.path))
+        with self._readable():
+            if (found := pq.read_metadata(self.path / ROWS).num_rows) != self.manifest["rows"]:
+                raise self.damaged(f"it has {found} rows and not {self.manifest['rows']}, as in its manifest")
+            return read_parquet(self.path / ROWS)
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns of the rows."""
-        entry = self.pack.entry(name_of(self.path)) if self.pack else None
-        return [*entry["columns"]] if entry else pq.read_schema(self.path / ROWS).names
+        self.require_intact()
+        if self.pack:
+            return [*self.pack.entry(name_of(self.path))["columns"]]
+        with self._readable():
+            return pq.read_schema(self.path / ROWS).names
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except pa.ArrowException as error:
+            reason = str(error).partition("\n")[0]
+            raise self.damaged(f"its rows cannot be read ({reason})") from error
 
     def text(self, name: str) -> str:
         """A text file of the run, which must be the one that the manifest describes."""
