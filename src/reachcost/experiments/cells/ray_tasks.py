@@ -37,7 +37,7 @@ from reachcost.core.files import (
 )
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells import Cell
+from reachcost.experiments.cells import Cell, with_needs
 from reachcost.experiments.cells.executors import DIED, Executor, Outcome, Worker
 from reachcost.results.records import read_run
 
@@ -193,9 +193,7 @@ def _task(ray: Any, expected: dict[str, str], driver: str, device: str) -> Calla
 
 def files_of_needs(cell: Cell) -> Iterator[Path]:
     """Yield the files of all runs that a cell needs."""
-    for need in cell.needs:
-        yield from files_of_needs(need)
-        run = read_run(need.path)
+    for run in map(read_run, with_needs(cell.needs)):
         artefacts = (run.path / name for name in run.manifest["artefacts"])
         yield from (*run.kept_files, *filter(Path.exists, artefacts))
 
