@@ -53,10 +53,10 @@ class Recordings:
         """Return the recording of a study."""
         base = reference._replace(variants=())
         if base not in self._built:
-            study = base.study(*base.arguments)
-            build = Experiment if isinstance(study, Study) else Recording
-            self._built[base] = build(study, self._out, self._progress, base.episodes)
-            self._built[base].reference = base
+            study, settings = base.study(*base.arguments), (self._out, self._progress, base.episodes)
+            recording = Experiment(study, *settings) if isinstance(study, Study) else Recording(study, *settings)
+            recording.reference = base
+            self._built[base] = recording
         recording = self._built[base]
         for make, arguments in reference.variants:
             recording = recording.derive(make, *arguments)
