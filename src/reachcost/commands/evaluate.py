@@ -6,43 +6,26 @@ from pathlib import Path
 from typing import Annotated
 
 import reachcost as rc
-from reachcost.commands import console, require_least, require_new, require_writable, say
-from reachcost.commands.options import (
-    DefaultTask,
-    Device,
-    Flag,
-    ModelName,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    TrustPickle,
-    evaluation_option,
-    logs_option,
-    model_option,
-    planner_option,
-    shown_as,
-    task_option,
-)
+from reachcost.commands import console, options, require_least, require_new, require_writable, say
 from reachcost.errors import ReachcostError
 
 
 def evaluate(
-    model: ModelName,
+    model: options.ModelName,
     head: str,
-    logs: OptionalPath = None,
-    task: DefaultTask = None,
-    held_out: OptionalPath = None,
-    goal_offset: OptionalInt = None,
-    evaluation: OptionalText = None,
+    logs: options.OptionalPath = None,
+    task: options.DefaultTask = None,
+    held_out: options.OptionalPath = None,
+    goal_offset: options.OptionalInt = None,
+    evaluation: options.OptionalText = None,
     episodes: int = 50,
-    weight: Annotated[float | None, shown_as("FLOAT")] = None,
+    weight: Annotated[float | None, options.shown_as("FLOAT")] = None,
     candidates: int = 300,
     iterations: int = 10,
-    from_logs: Flag = False,
+    from_logs: options.Flag = False,
     seed: int = 0,
-    out: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    out: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Compare success before and after a repair in `World.evaluate` of stable-worldmodel.
 
@@ -63,20 +46,18 @@ def evaluate(
         seed: Seed of the planner, and of starts and goals from a dataset.
         out: Directory for the table, which is written to OUT/tables as .json and .md.
     """
-    from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.swm.evaluation import compare_in_world, import_stable_worldmodel, table_name, warning_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
-    use_device(device)
     require_least(0, seed=seed)
     if from_logs and logs is None:
         raise ReachcostError("--from-logs starts plans from logged actions: give --logs")
     if out is not None:
         require_writable(out / "tables")
-    world, planner = task_option(task), planner_option(None, candidates, iterations)
-    opened = None if logs is None else logs_option(logs, world)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world, planner = options.task_option(task), options.planner_option(None, candidates, iterations)
+    opened = None if logs is None else options.logs_option(logs, world)
+    loaded = loading.load(model, world, opened)
     if not isinstance(loaded, JepaWorldModel):
         raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python with rc.control")
     fitted = rc.load_head(head)
@@ -109,9 +90,9 @@ def _goals(
     if held_out is None:
         if offset is not None:
             raise ReachcostError(f"--goal-offset {offset} requires a dataset: give one with --held-out")
-        complete = evaluation_option(world, evaluation)
+        complete = options.evaluation_option(world, evaluation)
         return complete, complete.spread(episodes)
     if evaluation is not None:
         raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
-    goals = logged_goals(logs_option(held_out, world), 25 if offset is None else offset, episodes, seed)
+    goals = logged_goals(options.logs_option(held_out, world), 25 if offset is None else offset, episodes, seed)
     return goals, goals

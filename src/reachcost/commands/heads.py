@@ -15,24 +15,14 @@ from reachcost.commands import (
     console,
     console_table,
     name_page,
+    options,
     require_least,
     require_new,
     require_page,
     require_writable,
     say,
 )
-from reachcost.commands.options import (
-    Device,
-    Flag,
-    ModelName,
-    OptionalPath,
-    Renderer,
-    TrustPickle,
-    logs_option,
-    model_option,
-    shown_as,
-    task_option,
-)
+from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -49,18 +39,17 @@ LEARNED = {
 
 
 def fit(
-    model: ModelName,
+    model: options.ModelName,
     logs: Path,
     out: Path,
-    task: Renderer = None,
+    task: options.Renderer = None,
     recipe: Literal["default", "paper", "auto"] = "default",
     labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "auto",
     pairs: int = 100_000,
     seed: int = 0,
-    shuffled: Flag = False,
-    report: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    shuffled: options.Flag = False,
+    report: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Learn a terminal cost from logs that replaces the latent distance of a world model.
 
@@ -81,11 +70,8 @@ def fit(
         report: HTML file for a report: how the head learned, and maps of its cost.
     """
     from reachcost.audits.comparison import PAIRS, choose_recipe
-    from reachcost.core.devices import use_device
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.fitting.repair import LabelledRecipe
 
-    use_device(device)
     require_least(1, pairs=pairs)
     require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
@@ -94,10 +80,10 @@ def fit(
     require_page(report)
     require_writable(out.parent)
     progress = ConsoleProgress(console)
-    world = None if task is None else task_option(task)
-    opened = logs_option(logs, world)
+    world = None if task is None else options.task_option(task)
+    opened = options.logs_option(logs, world)
     progress.step("latents")
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    loaded = loading.load(model, world, opened)
     latents = rc.encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
     chosen_recipe = LabelledRecipe(rc.Recipe.paper()) if recipe == "paper" else LabelledRecipe(labels=labels)
@@ -150,15 +136,14 @@ def _errors(record: dict[str, Any]) -> Any:
 
 
 def compare(
-    heads: Annotated[tuple[str, ...], tyro.conf.Positional, shown_as("HEADS")],
-    model: ModelName,
+    heads: Annotated[tuple[str, ...], tyro.conf.Positional, options.shown_as("HEADS")],
+    model: options.ModelName,
     logs: Path,
-    task: Renderer = None,
+    task: options.Renderer = None,
     seed: int = 0,
-    out: OptionalPath = None,
-    report: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    out: options.OptionalPath = None,
+    report: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Compare heads on logs that no head was fitted on: how well they rank states, and how large their errors are.
 
@@ -170,10 +155,7 @@ def compare(
         report: HTML file for a report with the table, and with maps of each head.
     """
     from reachcost.audits.comparison import compare_heads
-    from reachcost.core.devices import use_device
-    from reachcost.core.progress import ConsoleProgress
 
-    use_device(device)
     require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
@@ -186,9 +168,9 @@ def compare(
     short = [head.rstrip("/").rpartition("/")[2] for head in heads]
     names = short if len({*short}) == len(heads) else heads
     loaded_heads = dict(zip(names, map(rc.load_head, heads), strict=True))
-    world = None if task is None else task_option(task)
-    opened = logs_option(logs, world)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world = None if task is None else options.task_option(task)
+    opened = options.logs_option(logs, world)
+    loaded = loading.load(model, world, opened)
     table = compare_heads(loaded_heads, loaded, opened, seed=seed, progress=ConsoleProgress(console))
     console.print(table.terminal(f"{len(opened)} episodes, {table.rows[0].n} goals"))
     console.print(table.note, highlight=False)

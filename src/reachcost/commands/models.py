@@ -10,22 +10,9 @@ import numpy as np
 import tyro
 
 import reachcost as rc
-from reachcost.commands import console, console_table, require_least, require_writable, say
-from reachcost.commands.options import (
-    DefaultTask,
-    Device,
-    Flag,
-    ModelName,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    TrustPickle,
-    logs_option,
-    model_option,
-    shown_as,
-    task_option,
-)
+from reachcost.commands import console, console_table, options, require_least, require_writable, say
 from reachcost.core.machine import require_memory
+from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -38,12 +25,12 @@ MANY = 100_000
 
 
 def generate_logs(
-    task: Annotated[str, tyro.conf.Positional, shown_as("TASK")],
+    task: Annotated[str, tyro.conf.Positional, options.shown_as("TASK")],
     out: Path,
     episodes: int = 10_000,
     seed: int = 0,
     pixels: int = 0,
-    overwrite: Flag = False,
+    overwrite: options.Flag = False,
 ) -> None:
     """Run the data policy of a task, and write the episodes to an HDF5 file in the layout of stable-worldmodel.
 
@@ -57,15 +44,14 @@ def generate_logs(
         overwrite: Replace the file if it exists.
     """
     from reachcost.core.files import require_file
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.data.logs_hdf5 import write_logs
 
     require_least(1, episodes=episodes)
     require_least(0, seed=seed)
     require_file(out, overwrite)
     require_writable(out.parent)
-    world = task_option(task)
-    sized = task_option(task, pixels=pixels) if pixels else world
+    world = options.task_option(task)
+    sized = options.task_option(task, pixels=pixels) if pixels else world
     if episodes > MANY:  # before hours are spent on them
         one = world.generate_logs(1, seed)
         size = sum(np.asarray(column).nbytes for column in one.columns.values())
@@ -86,15 +72,15 @@ def train_model(
     kind: Annotated[Literal["lewm", "pldm"], tyro.conf.Positional],
     logs: Path,
     out: Path,
-    task: DefaultTask = None,
+    task: options.DefaultTask = None,
     seed: int = 3072,
     size: Literal["compact", "wide", "objects", "paper"] = "compact",
-    steps: OptionalInt = None,
-    refinement: OptionalInt = None,
-    ahead: OptionalInt = None,
-    worlds: OptionalInt = None,
+    steps: options.OptionalInt = None,
+    refinement: options.OptionalInt = None,
+    ahead: options.OptionalInt = None,
+    worlds: options.OptionalInt = None,
     threads: int = 2,
-    device: Device = "auto",
+    device: options.Device = "auto",
 ) -> None:
     """Train a world model on logs. It can be interrupted: the same command continues to the same result.
 
@@ -116,7 +102,6 @@ def train_model(
         threads: Number of CPU threads. Another number changes the rounding of results.
     """
     from reachcost.core.devices import choose_device
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.worldmodels.objectives import TrainingPlan
     from reachcost.worldmodels.training import train_world_model
 
@@ -127,8 +112,8 @@ def train_model(
     plan = replace(
         TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=choose_device(device), **counts
     )
-    world = task_option(task)
-    opened = logs_option(logs, world, named=task is not None)
+    world = options.task_option(task)
+    opened = options.logs_option(logs, world, named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
     table = console_table("on held-out episodes", "", title=f"{out}")
     for name, value in model.card["training"]["metrics"].items():
@@ -138,12 +123,11 @@ def train_model(
 
 
 def check(
-    model: Annotated[ModelName, tyro.conf.Positional],
-    logs: OptionalPath = None,
-    task: DefaultTask = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
-    half: Flag = False,
+    model: Annotated[options.ModelName, tyro.conf.Positional],
+    logs: options.OptionalPath = None,
+    task: options.DefaultTask = None,
+    half: options.Flag = False,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Load a world model, test the contract that planning relies on, and show where the model comes from.
 
@@ -153,14 +137,12 @@ def check(
     """
     import torch
 
-    from reachcost.core.devices import use_device
     from reachcost.data.actions import blocks_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
-    use_device(device)
-    world = task_option(task)
-    opened = None if logs is None else logs_option(logs, world, named=task is not None)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world = options.task_option(task)
+    opened = None if logs is None else options.logs_option(logs, world, named=task is not None)
+    loaded = loading.load(model, world, opened)
     seen = opened or world.generate_logs(episodes=1)
     blocks, rng = blocks_of(loaded), torch.Generator().manual_seed(0)
     if blocks is None and world.discrete_actions is not None:
@@ -230,10 +212,10 @@ def plan_change(
 
 
 def push(
-    source: Annotated[str, tyro.conf.Positional, shown_as("SOURCE")],
-    repo: Annotated[str, tyro.conf.Positional, shown_as("REPO")],
-    private: Flag = False,
-    license: OptionalText = None,
+    source: Annotated[str, tyro.conf.Positional, options.shown_as("SOURCE")],
+    repo: Annotated[str, tyro.conf.Positional, options.shown_as("REPO")],
+    private: options.Flag = False,
+    license: options.OptionalText = None,
 ) -> None:
     """Publish a head or a world model with a card on the Hugging Face Hub (pip install 'reachcost[hub]').
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
@@ -48,10 +48,6 @@ Renderer = Annotated[
     str | None, shown_as("STR", f"World that renders frames of logged states: {', '.join(task_names())}, {OWN_TASK}.")
 ]
 Device = Annotated[str, tyro.conf.arg(help="Device of torch: cpu, cuda, or auto (a GPU if there is one).")]
-TrustPickle = Annotated[
-    bool,
-    tyro.conf.arg(help="Load an old pickled checkpoint, although it can run any code.", help_behavior_hint=""),
-]
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 REMEDY = "fix it, and try again"
 
@@ -120,6 +116,26 @@ def model_option(
         found = _made(text, found, {"task": task, "logs": logs})
     require_model(found)
     return found
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Options of commands that load world models."""
+
+    trust_pickle: Flag = False
+    """Load an old pickled checkpoint, although it can run any code."""
+    device: Device = "auto"
+
+    def load(self, model: str, task: Task | None, logs: Logs | None) -> WorldModel:
+        """Return the world model of a name, see `model_option`, on the device, which becomes that of the command."""
+        from reachcost.core.devices import use_device
+
+        use_device(self.device)
+        return model_option(model, task=task, logs=logs, trust_pickle=self.trust_pickle)
+
+
+LoadOptions = Annotated[Loading, tyro.conf.arg(name="")]
+LOAD = Loading()
 
 
 def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
