@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import reachcost as rc
-from reachcost.commands import (
-    command_line,
-    console,
-    name_page,
-    options,
-    require_new,
-    require_page,
-    require_writable,
-    say,
-)
+from reachcost.commands import command_line, console, name_page, options, say
 from reachcost.errors import ReachcostError
 
 BLAMED, UNDECIDED = 3, 4
@@ -80,11 +71,11 @@ def audit(
     if out is not None:
         if out == rows_path(out):
             raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")
-        require_new(out)
+        options.require_new(out)
         _require_left(rows_path(out), read_rows)
         _require_left(scene_file(out), read_scene)
-        require_writable(out.parent)
-    require_page(report)
+        options.require_writable(out.parent)
+    options.require_page(report)
     progress = ConsoleProgress(console)
     cost = rc.LatentMSE() if head is None else rc.HeadCost(rc.load_head(head))
     thresholds = _thresholds(threshold)
@@ -124,7 +115,7 @@ def audit(
     if out is not None and scene is not None:
         make_directory(out.parent, out)
         with lock_directory(out.parent):
-            require_new(out)  # another audit may have finished first
+            options.require_new(out)  # another audit may have finished first
             scene.write(scene_file(out))
             write_audit(found, out, command=command_line())
         say(f"record: {out}, its rows: {rows_path(out)}, what a report draws: {scene_file(out)}")
@@ -140,7 +131,7 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
         if file.exists():
             read(file)
     except ReachcostError:
-        require_new(file)
+        options.require_new(file)
 
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import reachcost as rc
-from reachcost.commands import console, options, require_least, require_new, require_writable, say
+from reachcost.commands import console, options, say
 from reachcost.errors import ReachcostError
 
 
@@ -50,11 +50,11 @@ def evaluate(
     from reachcost.swm.evaluation import compare_in_world, import_stable_worldmodel, table_name, warning_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
-    require_least(0, seed=seed)
+    options.require_least(0, seed=seed)
     if from_logs and logs is None:
         raise ReachcostError("--from-logs starts plans from logged actions: give --logs")
     if out is not None:
-        require_writable(out / "tables")
+        options.require_writable(out / "tables")
     world, planner = options.task_option(task), options.planner_option(None, candidates, iterations)
     opened = None if logs is None else options.logs_option(logs, world)
     loaded = loading.load(model, world, opened)
@@ -63,7 +63,7 @@ def evaluate(
     fitted = rc.load_head(head)
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
-        require_new(out / "tables" / f"{table_name(goals, weight, from_logs)}.json")
+        options.require_new(out / "tables" / f"{table_name(goals, weight, from_logs)}.json")
     import_stable_worldmodel()
     warning, progress = warning_of(fitted, complete, opened), ConsoleProgress(console)
     known = rc.encode_logs(loaded, opened, progress=progress) if from_logs and opened is not None else None

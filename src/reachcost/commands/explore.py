@@ -8,8 +8,7 @@ import webbrowser
 from typing import TYPE_CHECKING
 
 import reachcost as rc
-from reachcost.commands import console, say
-from reachcost.commands.options import LOAD, DefaultTask, Flag, LoadOptions, OptionalText, task_option
+from reachcost.commands import console, options, say
 from reachcost.core.machine import Terminated
 from reachcost.errors import ReachcostError
 
@@ -29,12 +28,12 @@ HEAD_FORMAT = "reachcost-explored-head/2"
 
 
 def explore(
-    task: DefaultTask = None,
+    task: options.DefaultTask = None,
     model: tuple[str, ...] = (),
-    head: OptionalText = None,
+    head: options.OptionalText = None,
     port: int = 0,
-    open: Flag = True,
-    loading: LoadOptions = LOAD,
+    open: options.Flag = True,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Show a planner under two costs on a local page: click a start and a goal (pip install 'reachcost[ui]').
 
@@ -56,7 +55,7 @@ def explore(
     from reachcost.core.progress import ConsoleProgress
     from reachcost.explorer.engine import Engine
 
-    world, progress = task_option(task), ConsoleProgress(console)
+    world, progress = options.task_option(task), ConsoleProgress(console)
     world.plane()  # refuses a world without one before anything is loaded
     names = model or default_models(world)[: None if head is None else 1]
     heads = (head, *(None for _ in names[1:]))
@@ -94,7 +93,9 @@ def knows_layouts(task: rc.Task, name: str) -> bool:
     return all(name in task.moved(handle.name, round(1 - handle.value)).models for handle in task.handles())
 
 
-def _with_costs(task: rc.Task, name: str, head: str | None, loading: LoadOptions, progress: Progress) -> ModelWithCosts:
+def _with_costs(
+    task: rc.Task, name: str, head: str | None, loading: options.Loading, progress: Progress
+) -> ModelWithCosts:
     """A world model with latent distance and, if there is a head or logs to fit one on, the repaired cost."""
     from reachcost.core.progress import escape_hidden
     from reachcost.costs.checks import require_one_model

@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import reachcost as rc
-from reachcost.commands import (
-    command_line,
-    console,
-    console_table,
-    name_page,
-    options,
-    require_least,
-    require_new,
-    require_page,
-    require_writable,
-    say,
-)
+from reachcost.commands import command_line, console, console_table, name_page, options, say
 from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
@@ -72,13 +61,13 @@ def fit(
     from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.fitting.repair import LabelledRecipe
 
-    require_least(1, pairs=pairs)
-    require_least(0, seed=seed)
+    options.require_least(1, pairs=pairs)
+    options.require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
         raise ReachcostError(f"--recipe {recipe} requires temporal labels: leave it out, or --labels {labels}")
-    require_new(out)
-    require_page(report)
-    require_writable(out.parent)
+    options.require_new(out)
+    options.require_page(report)
+    options.require_writable(out.parent)
     progress = ConsoleProgress(console)
     world = None if task is None else options.task_option(task)
     opened = options.logs_option(logs, world)
@@ -156,15 +145,15 @@ def compare(
     """
     from reachcost.audits.comparison import compare_heads
 
-    require_least(0, seed=seed)
+    options.require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
     if len({*heads}) < len(heads):
         raise ReachcostError("a head is named twice: name each once")
     if out is not None:
-        require_new(out / "tables" / "heads.json")
-        require_writable(out / "tables")
-    require_page(report)
+        options.require_new(out / "tables" / "heads.json")
+        options.require_writable(out / "tables")
+    options.require_page(report)
     short = [head.rstrip("/").rpartition("/")[2] for head in heads]
     names = short if len({*short}) == len(heads) else heads
     loaded_heads = dict(zip(names, map(rc.load_head, heads), strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 import tyro
 
 import reachcost as rc
-from reachcost.commands import console, console_table, options, require_least, require_writable, say
+from reachcost.commands import console, console_table, options, say
 from reachcost.core.machine import require_memory
 from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
@@ -46,10 +46,10 @@ def generate_logs(
     from reachcost.core.files import require_file
     from reachcost.data.logs_hdf5 import write_logs
 
-    require_least(1, episodes=episodes)
-    require_least(0, seed=seed)
+    options.require_least(1, episodes=episodes)
+    options.require_least(0, seed=seed)
     require_file(out, overwrite)
-    require_writable(out.parent)
+    options.require_writable(out.parent)
     world = options.task_option(task)
     sized = options.task_option(task, pixels=pixels) if pixels else world
     if episodes > MANY:  # before hours are spent on them
@@ -105,8 +105,8 @@ def train_model(
     from reachcost.worldmodels.objectives import TrainingPlan
     from reachcost.worldmodels.training import train_world_model
 
-    require_least(0, seed=seed)
-    require_writable(out)
+    options.require_least(0, seed=seed)
+    options.require_writable(out)
     given = {"steps": steps, "refinement": refinement, "ahead": ahead, "worlds": worlds}
     counts = {name: count for name, count in given.items() if count is not None}
     plan = replace(

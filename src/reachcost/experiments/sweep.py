@@ -110,10 +110,9 @@ class Sweep:
     def all_planners(self, discrete_actions: int | None) -> dict[str, Planner]:
         """Return a planner for each combination of settings, by name."""
         found = _combinations(self.planners or {"paper": {}}, f"{self.file}: planners")
-        if discrete_actions is None:
-            return {name: _changed(settings, where, PLANNERS, CEM) for name, settings, where in found}
-        kind = DISCRETE_PLANNERS, CategoricalCEM
-        return {name: _changed(settings, where, *kind, actions=discrete_actions) for name, settings, where in found}
+        kind = (PLANNERS, CEM) if discrete_actions is None else (DISCRETE_PLANNERS, CategoricalCEM)
+        fixed = {} if discrete_actions is None else {"actions": discrete_actions}
+        return {name: _changed(settings, where, *kind, **fixed) for name, settings, where in found}
 
 
 def read_sweep(file: str, text: str) -> Sweep:
@@ -279,11 +278,11 @@ def sweep_study(
     sweep: Sweep,
     find_task: Callable[[str], Task],
     find_logs: Callable[[Path, Task], Logs],
-    find_model: Callable[[str, Task, Logs, bool], WorldModel],
+    find_model: Callable[..., WorldModel],
 ) -> Study:
     """Return the study that a sweep declares; its one table has the name of the sweep.
 
-    The functions resolve names of a task, of logs for a task, and of a world model (True clamps its actions).
+    The functions resolve names of a task, of logs for a task, and of a world model for `task`, `logs` and `clamp`.
     """
     with _located(f"{sweep.file}: task"):
         task = find_task(sweep.task)
@@ -299,7 +298,7 @@ def sweep_study(
 
     def model(text: str, world: Task, clamp: bool) -> WorldModel:
         with _located(f"{sweep.file}: models"):
-            return find_model(text, world, logs(world), clamp)
+            return find_model(text, task=world, logs=logs(world), clamp=clamp)
 
     sets, heads = sweep.sets or task.sets[:1], sweep.head_plans()
     if not sets:
