@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -109,9 +108,8 @@ def train_model(
     options.require_writable(out)
     given = {"steps": steps, "refinement": refinement, "ahead": ahead, "worlds": worlds}
     counts = {name: count for name, count in given.items() if count is not None}
-    plan = replace(
-        TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=choose_device(device), **counts
-    )
+    device = choose_device(device)
+    plan = TrainingPlan.of_size(size, kind=kind, seed=seed, threads=threads, device=device, **counts)
     world = options.task_option(task)
     opened = options.logs_option(logs, world, named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
@@ -145,10 +143,9 @@ def check(
     loaded = loading.load(model, world, opened)
     seen = opened or world.generate_logs(episodes=1)
     blocks, rng = blocks_of(loaded), torch.Generator().manual_seed(0)
+    actions = None
     if blocks is None and world.discrete_actions is not None:
         actions = torch.randint(world.discrete_actions, (2, 8, 5, 1), generator=rng)
-    else:
-        actions = None
     rc.check_world_model(loaded, seen.observations(np.array([0, seen.rows // 2])), actions)
     facts = {
         "contract": "holds: frozen, deterministic, rows and candidates do not mix, actions matter",

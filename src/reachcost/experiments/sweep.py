@@ -234,11 +234,10 @@ def _expanded(table: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, A
     for value in table.values():
         if isinstance(value, Mapping):
             choices.append([*_expanded(value)])
-        elif isinstance(value, list):
-            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
-            choices.append([([word] * (len(value) > 1), one) for word, one in zip(words, value, strict=True)])
         else:
-            choices.append([([], value)])
+            values = value if isinstance(value, list) else [value]
+            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in values]
+            choices.append([([word] * (len(values) > 1), one) for word, one in zip(words, values, strict=True)])
     for chosen in product(*choices):
         yield [word for words, _ in chosen for word in words], dict(zip(table, (one for _, one in chosen), strict=True))
 

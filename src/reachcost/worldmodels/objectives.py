@@ -82,9 +82,9 @@ class TrainingPlan:
             )
 
     @classmethod
-    def of_size(cls, size: Size) -> TrainingPlan:
-        """Default settings of a size; those of `paper` are about ten passes over the data of the public script."""
-        return cls(size=size, **SETTINGS[size])
+    def of_size(cls, size: Size, **changes: Any) -> TrainingPlan:
+        """Settings of a size, with changes; `paper` makes about ten passes over the data of the public script."""
+        return cls(**{"size": size, **SETTINGS[size], **changes})
 
 
 SETTINGS: dict[Size, dict[str, Any]] = {
