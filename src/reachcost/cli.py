@@ -23,9 +23,8 @@ import tyro
 from reachcost.commands import console, current
 from reachcost.commands.audit import audit
 from reachcost.commands.demo import demo
-from reachcost.commands.evaluate import evaluate
 from reachcost.commands.explore import explore
-from reachcost.commands.heads import compare, fit
+from reachcost.commands.heads import compare, evaluate, fit
 from reachcost.commands.models import check, generate_logs, push, train_model
 from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -102,12 +103,10 @@ def roll_out(
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
     """Execute actions [E, S, T, a] in the simulator and return the end states [E, S, ...]."""
-    episodes, samples, horizon, _ = pools.shape
-    here = np.repeat(evaluation.starts, samples, axis=0)
-    actions = pools.reshape(episodes * samples, horizon, -1)
-    for t in range(horizon):
-        here = task.step(here, actions[:, t])
-    return here.reshape(episodes, samples, *here.shape[1:])
+    starts = np.repeat(evaluation.starts, pools.shape[1], axis=0)
+    actions = pools.reshape(len(starts), *pools.shape[2:]).swapaxes(0, 1)
+    ends = reduce(task.step, actions, starts)
+    return ends.reshape(*pools.shape[:2], *ends.shape[1:])
 
 
 def to_goals(

@@ -7,22 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import reachcost as rc
-from reachcost.commands import command_line, console, name_page, require_new, require_page, require_writable, say
-from reachcost.commands.options import (
-    Device,
-    Flag,
-    ModelName,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    TrustPickle,
-    evaluation_option,
-    logs_option,
-    model_option,
-    planner_option,
-    shown_as,
-    task_option,
-)
+from reachcost.commands import command_line, console, name_page, options, say
 from reachcost.errors import ReachcostError
 
 BLAMED, UNDECIDED = 3, 4
@@ -30,24 +15,23 @@ BLAMED, UNDECIDED = 3, 4
 
 
 def audit(
-    model: ModelName,
+    model: options.ModelName,
     logs: Path,
-    task: OptionalText = None,
-    head: OptionalText = None,
-    held_out: OptionalPath = None,
-    evaluation: OptionalText = None,
-    episodes: OptionalInt = None,
+    task: options.OptionalText = None,
+    head: options.OptionalText = None,
+    held_out: options.OptionalPath = None,
+    evaluation: options.OptionalText = None,
+    episodes: options.OptionalInt = None,
     candidates: int = 300,
     iterations: int = 10,
-    horizon: OptionalInt = None,
+    horizon: options.OptionalInt = None,
     threshold: tuple[str, ...] = (),
-    state_columns: Annotated[tuple[int, ...] | None, shown_as("[INT ...]")] = None,
-    criteria: Flag = True,
-    logs_only: Flag = False,
-    out: OptionalPath = None,
-    report: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    state_columns: Annotated[tuple[int, ...] | None, options.shown_as("[INT ...]")] = None,
+    criteria: options.Flag = True,
+    logs_only: options.Flag = False,
+    out: options.OptionalPath = None,
+    report: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> int:
     """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
 
@@ -76,7 +60,6 @@ def audit(
     """
     from reachcost.audits.audit import read_rows, rows_path, write_audit
     from reachcost.audits.stages import CANNOT_TELL, NOTHING
-    from reachcost.core.devices import use_device
     from reachcost.core.files import lock_directory, make_directory
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
@@ -85,30 +68,31 @@ def audit(
     from reachcost.report.material import Material
     from reachcost.report.scene import read_scene, scene_file
 
-    use_device(device)
     if out is not None:
         if out == rows_path(out):
             raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")
-        require_new(out)
+        options.require_new(out)
         _require_left(rows_path(out), read_rows)
         _require_left(scene_file(out), read_scene)
-        require_writable(out.parent)
-    require_page(report)
+        options.require_writable(out.parent)
+    options.require_page(report)
     progress = ConsoleProgress(console)
     cost = rc.LatentMSE() if head is None else rc.HeadCost(rc.load_head(head))
     thresholds = _thresholds(threshold)
-    world = None if task is None else task_option(task)
-    planner = planner_option(world, candidates, iterations, horizon)
-    opened = logs_option(logs, world)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world = None if task is None else options.task_option(task)
+    planner = options.planner_option(world, candidates, iterations, horizon)
+    opened = options.logs_option(logs, world)
+    loaded = loading.load(model, world, opened)
     require_one_model({"head": cost}, loaded)
     if world is not None and not logs_only:
         require_actions(world, loaded)
     progress.step("latents")
     latents = rc.encode_logs(loaded, opened, progress=progress)
-    unseen = None if held_out is None else rc.encode_logs(loaded, logs_option(held_out, world), progress=progress)
+    unseen = (
+        None if held_out is None else rc.encode_logs(loaded, options.logs_option(held_out, world), progress=progress)
+    )
     simulator = None if logs_only else world
-    goals = None if simulator is None else evaluation_option(simulator, evaluation)
+    goals = None if simulator is None else options.evaluation_option(simulator, evaluation)
     goals = goals.spread(episodes) if goals is not None and episodes is not None else goals
     found = rc.audit_planner(
         loaded,
@@ -131,7 +115,7 @@ def audit(
     if out is not None and scene is not None:
         make_directory(out.parent, out)
         with lock_directory(out.parent):
-            require_new(out)  # another audit may have finished first
+            options.require_new(out)  # another audit may have finished first
             scene.write(scene_file(out))
             write_audit(found, out, command=command_line())
         say(f"record: {out}, its rows: {rows_path(out)}, what a report draws: {scene_file(out)}")
@@ -147,7 +131,7 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
         if file.exists():
             read(file)
     except ReachcostError:
-        require_new(file)
+        options.require_new(file)
 
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:

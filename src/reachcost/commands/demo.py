@@ -6,12 +6,11 @@ import time
 from pathlib import Path
 
 import reachcost as rc
-from reachcost.commands import console, name_page, require_least, require_writable, say
-from reachcost.commands.options import Device
+from reachcost.commands import console, name_page, options, say
 
 
 def demo(
-    out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 3000, device: Device = "auto"
+    out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 3000, device: options.Device = "auto"
 ) -> None:
     """Show how a planner fails and is repaired, with a bundled world model (90 seconds on two idle cores).
 
@@ -27,8 +26,8 @@ def demo(
     from reachcost.report.sources import SCENE_FILE
 
     use_device(device)
-    require_least(1, episodes=episodes, log_episodes=log_episodes)
-    require_writable(out, out / "tables", out / "runs")
+    options.require_least(1, episodes=episodes, log_episodes=log_episodes)
+    options.require_writable(out, out / "tables", out / "runs")
     start, collector = time.perf_counter(), Collector()
     progress = ConsoleProgress(console)
     ((table, recording),) = run_demo(out, progress, episodes, log_episodes)

@@ -8,8 +8,7 @@ import webbrowser
 from typing import TYPE_CHECKING
 
 import reachcost as rc
-from reachcost.commands import console, say
-from reachcost.commands.options import DefaultTask, Device, Flag, OptionalText, TrustPickle, model_option, task_option
+from reachcost.commands import console, options, say
 from reachcost.core.machine import Terminated
 from reachcost.errors import ReachcostError
 
@@ -29,13 +28,12 @@ HEAD_FORMAT = "reachcost-explored-head/2"
 
 
 def explore(
-    task: DefaultTask = None,
+    task: options.DefaultTask = None,
     model: tuple[str, ...] = (),
-    head: OptionalText = None,
+    head: options.OptionalText = None,
     port: int = 0,
-    open: Flag = True,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    open: options.Flag = True,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Show a planner under two costs on a local page: click a start and a goal (pip install 'reachcost[ui]').
 
@@ -54,17 +52,15 @@ def explore(
         from reachcost.explorer.server import serve
     except ModuleNotFoundError as error:
         raise ReachcostError(f"the page needs a server ({error}): pip install 'reachcost[ui]'") from error
-    from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.explorer.engine import Engine
 
-    use_device(device)
-    world, progress = task_option(task), ConsoleProgress(console)
+    world, progress = options.task_option(task), ConsoleProgress(console)
     world.plane()  # refuses a world without one before anything is loaded
     names = model or default_models(world)[: None if head is None else 1]
     heads = (head, *(None for _ in names[1:]))
     models = {
-        name: _with_costs(world, name, given, trust_pickle, progress) for name, given in zip(names, heads, strict=True)
+        name: _with_costs(world, name, given, loading, progress) for name, given in zip(names, heads, strict=True)
     }
 
     def ready(address: str) -> None:
@@ -97,14 +93,16 @@ def knows_layouts(task: rc.Task, name: str) -> bool:
     return all(name in task.moved(handle.name, round(1 - handle.value)).models for handle in task.handles())
 
 
-def _with_costs(task: rc.Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> ModelWithCosts:
+def _with_costs(
+    task: rc.Task, name: str, head: str | None, loading: options.Loading, progress: Progress
+) -> ModelWithCosts:
     """A world model with latent distance and, if there is a head or logs to fit one on, the repaired cost."""
     from reachcost.core.progress import escape_hidden
     from reachcost.costs.checks import require_one_model
     from reachcost.explorer.engine import ModelWithCosts
 
     logs = task.generate_logs(EPISODES) if task.offers("generate_logs") else None
-    model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)
+    model = loading.load(name, task, logs)
     all_layouts = head is None and knows_layouts(task, name)
     if head is None and logs is None:
         say(f"{escape_hidden(task.name)} logs nothing to fit a head on: give --head to see a repaired cost")

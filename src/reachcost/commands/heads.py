@@ -1,4 +1,4 @@
-"""`reachcost fit` and `reachcost compare`: repaired terminal costs, learned from logs."""
+"""`reachcost fit`, `compare` and `evaluate`: repaired terminal costs, learned from logs, and what they change."""
 
 from __future__ import annotations
 
@@ -10,29 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import reachcost as rc
-from reachcost.commands import (
-    command_line,
-    console,
-    console_table,
-    name_page,
-    require_least,
-    require_new,
-    require_page,
-    require_writable,
-    say,
-)
-from reachcost.commands.options import (
-    Device,
-    Flag,
-    ModelName,
-    OptionalPath,
-    Renderer,
-    TrustPickle,
-    logs_option,
-    model_option,
-    shown_as,
-    task_option,
-)
+from reachcost.commands import command_line, console, console_table, name_page, options, say
+from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -49,18 +28,17 @@ LEARNED = {
 
 
 def fit(
-    model: ModelName,
+    model: options.ModelName,
     logs: Path,
     out: Path,
-    task: Renderer = None,
+    task: options.Renderer = None,
     recipe: Literal["default", "paper", "auto"] = "default",
     labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "auto",
     pairs: int = 100_000,
     seed: int = 0,
-    shuffled: Flag = False,
-    report: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    shuffled: options.Flag = False,
+    report: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Learn a terminal cost from logs that replaces the latent distance of a world model.
 
@@ -81,23 +59,20 @@ def fit(
         report: HTML file for a report: how the head learned, and maps of its cost.
     """
     from reachcost.audits.comparison import PAIRS, choose_recipe
-    from reachcost.core.devices import use_device
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.fitting.repair import LabelledRecipe
 
-    use_device(device)
-    require_least(1, pairs=pairs)
-    require_least(0, seed=seed)
+    options.require_least(1, pairs=pairs)
+    options.require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
         raise ReachcostError(f"--recipe {recipe} requires temporal labels: leave it out, or --labels {labels}")
-    require_new(out)
-    require_page(report)
-    require_writable(out.parent)
+    options.require_new(out)
+    options.require_page(report)
+    options.require_writable(out.parent)
     progress = ConsoleProgress(console)
-    world = None if task is None else task_option(task)
-    opened = logs_option(logs, world)
+    world = None if task is None else options.task_option(task)
+    opened = options.logs_option(logs, world)
     progress.step("latents")
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    loaded = loading.load(model, world, opened)
     latents = rc.encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
     chosen_recipe = LabelledRecipe(rc.Recipe.paper()) if recipe == "paper" else LabelledRecipe(labels=labels)
@@ -150,15 +125,14 @@ def _errors(record: dict[str, Any]) -> Any:
 
 
 def compare(
-    heads: Annotated[tuple[str, ...], tyro.conf.Positional, shown_as("HEADS")],
-    model: ModelName,
+    heads: Annotated[tuple[str, ...], tyro.conf.Positional, options.shown_as("HEADS")],
+    model: options.ModelName,
     logs: Path,
-    task: Renderer = None,
+    task: options.Renderer = None,
     seed: int = 0,
-    out: OptionalPath = None,
-    report: OptionalPath = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
+    out: options.OptionalPath = None,
+    report: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Compare heads on logs that no head was fitted on: how well they rank states, and how large their errors are.
 
@@ -170,25 +144,22 @@ def compare(
         report: HTML file for a report with the table, and with maps of each head.
     """
     from reachcost.audits.comparison import compare_heads
-    from reachcost.core.devices import use_device
-    from reachcost.core.progress import ConsoleProgress
 
-    use_device(device)
-    require_least(0, seed=seed)
+    options.require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
     if len({*heads}) < len(heads):
         raise ReachcostError("a head is named twice: name each once")
     if out is not None:
-        require_new(out / "tables" / "heads.json")
-        require_writable(out / "tables")
-    require_page(report)
+        options.require_new(out / "tables" / "heads.json")
+        options.require_writable(out / "tables")
+    options.require_page(report)
     short = [head.rstrip("/").rpartition("/")[2] for head in heads]
     names = short if len({*short}) == len(heads) else heads
     loaded_heads = dict(zip(names, map(rc.load_head, heads), strict=True))
-    world = None if task is None else task_option(task)
-    opened = logs_option(logs, world)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world = None if task is None else options.task_option(task)
+    opened = options.logs_option(logs, world)
+    loaded = loading.load(model, world, opened)
     table = compare_heads(loaded_heads, loaded, opened, seed=seed, progress=ConsoleProgress(console))
     console.print(table.terminal(f"{len(opened)} episodes, {table.rows[0].n} goals"))
     console.print(table.note, highlight=False)
@@ -198,6 +169,93 @@ def compare(
     if report is not None:
         latents = rc.encode_logs(loaded, opened)
         _report_heads(report, "reachcost compare", loaded_heads, world, loaded, latents, table)
+
+
+def evaluate(
+    model: options.ModelName,
+    head: str,
+    logs: options.OptionalPath = None,
+    task: options.DefaultTask = None,
+    held_out: options.OptionalPath = None,
+    goal_offset: options.OptionalInt = None,
+    evaluation: options.OptionalText = None,
+    episodes: int = 50,
+    weight: Annotated[float | None, options.shown_as("FLOAT")] = None,
+    candidates: int = 300,
+    iterations: int = 10,
+    from_logs: options.Flag = False,
+    seed: int = 0,
+    out: options.OptionalPath = None,
+    loading: options.LoadOptions = options.LOAD,
+) -> None:
+    """Compare success before and after a repair in `World.evaluate` of stable-worldmodel.
+
+    It requires a JEPA model and a world of stable-worldmodel. Evaluate others in Python, with `rc.control`.
+
+    Args:
+        head: Directory of the head, or hf://user/name.
+        logs: Dataset that the head was fitted on. A public checkpoint needs it for the statistics of its actions.
+        held_out: Dataset that the head was not fitted on, for starts and goals instead of an evaluation set.
+        goal_offset: Number of steps between start and goal in that dataset; by default 25.
+        evaluation: Evaluation set of the task; by default its first.
+        episodes: Number of episodes.
+        weight: Weight of the head in a sum with latent distance, both standardised. By default the head replaces
+            latent distance.
+        candidates: Number of candidate action sequences per iteration of the planner; a tenth are elites.
+        iterations: Number of iterations of the planner.
+        from_logs: Start plans from action sequences in --logs: --candidates 37 --iterations 5 are then enough.
+        seed: Seed of the planner, and of starts and goals from a dataset.
+        out: Directory for the table, which is written to OUT/tables as .json and .md.
+    """
+    from reachcost.swm.evaluation import compare_in_world, import_stable_worldmodel, table_name, warning_of
+    from reachcost.worldmodels.jepa import JepaWorldModel
+
+    options.require_least(0, seed=seed)
+    if from_logs and logs is None:
+        raise ReachcostError("--from-logs starts plans from logged actions: give --logs")
+    if out is not None:
+        options.require_writable(out / "tables")
+    world, planner = options.task_option(task), options.planner_option(None, candidates, iterations)
+    opened = None if logs is None else options.logs_option(logs, world)
+    loaded = loading.load(model, world, opened)
+    if not isinstance(loaded, JepaWorldModel):
+        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python with rc.control")
+    fitted = rc.load_head(head)
+    complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
+    if out is not None:
+        options.require_new(out / "tables" / f"{table_name(goals, weight, from_logs)}.json")
+    import_stable_worldmodel()
+    warning, progress = warning_of(fitted, complete, opened), ConsoleProgress(console)
+    known = rc.encode_logs(loaded, opened, progress=progress) if from_logs and opened is not None else None
+    table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, warning, known, progress)
+    console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
+    change = table.provenance["change"]
+    say(
+        f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
+        f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost"
+    )
+    if warning is not None:
+        say(f"note: {warning}")
+    if out is not None:
+        table.write(out)
+        say(f"{out / 'tables' / table.name}.md")
+
+
+def _goals(
+    world: rc.Task, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
+) -> tuple[rc.EvaluationSet, rc.EvaluationSet]:
+    """The full evaluation set, and the episodes of it that are run."""
+    from reachcost.data.evaluation import logged_goals
+
+    if held_out is None:
+        if offset is not None:
+            raise ReachcostError(f"--goal-offset {offset} requires a dataset: give one with --held-out")
+        complete = options.evaluation_option(world, evaluation)
+        return complete, complete.spread(episodes)
+    if evaluation is not None:
+        raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
+    goals = logged_goals(options.logs_option(held_out, world), 25 if offset is None else offset, episodes, seed)
+    return goals, goals
 
 
 def _report_heads(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,22 +9,9 @@ import numpy as np
 import tyro
 
 import reachcost as rc
-from reachcost.commands import console, console_table, require_least, require_writable, say
-from reachcost.commands.options import (
-    DefaultTask,
-    Device,
-    Flag,
-    ModelName,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    TrustPickle,
-    logs_option,
-    model_option,
-    shown_as,
-    task_option,
-)
+from reachcost.commands import console, console_table, options, say
 from reachcost.core.machine import require_memory
+from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -38,12 +24,12 @@ MANY = 100_000
 
 
 def generate_logs(
-    task: Annotated[str, tyro.conf.Positional, shown_as("TASK")],
+    task: Annotated[str, tyro.conf.Positional, options.shown_as("TASK")],
     out: Path,
     episodes: int = 10_000,
     seed: int = 0,
     pixels: int = 0,
-    overwrite: Flag = False,
+    overwrite: options.Flag = False,
 ) -> None:
     """Run the data policy of a task, and write the episodes to an HDF5 file in the layout of stable-worldmodel.
 
@@ -57,15 +43,14 @@ def generate_logs(
         overwrite: Replace the file if it exists.
     """
     from reachcost.core.files import require_file
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.data.logs_hdf5 import write_logs
 
-    require_least(1, episodes=episodes)
-    require_least(0, seed=seed)
+    options.require_least(1, episodes=episodes)
+    options.require_least(0, seed=seed)
     require_file(out, overwrite)
-    require_writable(out.parent)
-    world = task_option(task)
-    sized = task_option(task, pixels=pixels) if pixels else world
+    options.require_writable(out.parent)
+    world = options.task_option(task)
+    sized = options.task_option(task, pixels=pixels) if pixels else world
     if episodes > MANY:  # before hours are spent on them
         one = world.generate_logs(1, seed)
         size = sum(np.asarray(column).nbytes for column in one.columns.values())
@@ -86,15 +71,15 @@ def train_model(
     kind: Annotated[Literal["lewm", "pldm"], tyro.conf.Positional],
     logs: Path,
     out: Path,
-    task: DefaultTask = None,
+    task: options.DefaultTask = None,
     seed: int = 3072,
     size: Literal["compact", "wide", "objects", "paper"] = "compact",
-    steps: OptionalInt = None,
-    refinement: OptionalInt = None,
-    ahead: OptionalInt = None,
-    worlds: OptionalInt = None,
+    steps: options.OptionalInt = None,
+    refinement: options.OptionalInt = None,
+    ahead: options.OptionalInt = None,
+    worlds: options.OptionalInt = None,
     threads: int = 2,
-    device: Device = "auto",
+    device: options.Device = "auto",
 ) -> None:
     """Train a world model on logs. It can be interrupted: the same command continues to the same result.
 
@@ -116,19 +101,17 @@ def train_model(
         threads: Number of CPU threads. Another number changes the rounding of results.
     """
     from reachcost.core.devices import choose_device
-    from reachcost.core.progress import ConsoleProgress
     from reachcost.worldmodels.objectives import TrainingPlan
     from reachcost.worldmodels.training import train_world_model
 
-    require_least(0, seed=seed)
-    require_writable(out)
+    options.require_least(0, seed=seed)
+    options.require_writable(out)
     given = {"steps": steps, "refinement": refinement, "ahead": ahead, "worlds": worlds}
     counts = {name: count for name, count in given.items() if count is not None}
-    plan = replace(
-        TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=choose_device(device), **counts
-    )
-    world = task_option(task)
-    opened = logs_option(logs, world, named=task is not None)
+    device = choose_device(device)
+    plan = TrainingPlan.of_size(size, kind=kind, seed=seed, threads=threads, device=device, **counts)
+    world = options.task_option(task)
+    opened = options.logs_option(logs, world, named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
     table = console_table("on held-out episodes", "", title=f"{out}")
     for name, value in model.card["training"]["metrics"].items():
@@ -138,12 +121,11 @@ def train_model(
 
 
 def check(
-    model: Annotated[ModelName, tyro.conf.Positional],
-    logs: OptionalPath = None,
-    task: DefaultTask = None,
-    trust_pickle: TrustPickle = False,
-    device: Device = "auto",
-    half: Flag = False,
+    model: Annotated[options.ModelName, tyro.conf.Positional],
+    logs: options.OptionalPath = None,
+    task: options.DefaultTask = None,
+    half: options.Flag = False,
+    loading: options.LoadOptions = options.LOAD,
 ) -> None:
     """Load a world model, test the contract that planning relies on, and show where the model comes from.
 
@@ -153,20 +135,17 @@ def check(
     """
     import torch
 
-    from reachcost.core.devices import use_device
     from reachcost.data.actions import blocks_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
-    use_device(device)
-    world = task_option(task)
-    opened = None if logs is None else logs_option(logs, world, named=task is not None)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    world = options.task_option(task)
+    opened = None if logs is None else options.logs_option(logs, world, named=task is not None)
+    loaded = loading.load(model, world, opened)
     seen = opened or world.generate_logs(episodes=1)
     blocks, rng = blocks_of(loaded), torch.Generator().manual_seed(0)
+    actions = None
     if blocks is None and world.discrete_actions is not None:
         actions = torch.randint(world.discrete_actions, (2, 8, 5, 1), generator=rng)
-    else:
-        actions = None
     rc.check_world_model(loaded, seen.observations(np.array([0, seen.rows // 2])), actions)
     facts = {
         "contract": "holds: frozen, deterministic, rows and candidates do not mix, actions matter",
@@ -230,10 +209,10 @@ def plan_change(
 
 
 def push(
-    source: Annotated[str, tyro.conf.Positional, shown_as("SOURCE")],
-    repo: Annotated[str, tyro.conf.Positional, shown_as("REPO")],
-    private: Flag = False,
-    license: OptionalText = None,
+    source: Annotated[str, tyro.conf.Positional, options.shown_as("SOURCE")],
+    repo: Annotated[str, tyro.conf.Positional, options.shown_as("REPO")],
+    private: options.Flag = False,
+    license: options.OptionalText = None,
 ) -> None:
     """Publish a head or a world model with a card on the Hugging Face Hub (pip install 'reachcost[hub]').
 

@@ -1,11 +1,12 @@
-"""Options that several commands share: their help, and how names of tasks, models and logs are resolved."""
+"""Options that several commands share: their help and checks, and how names of tasks, models and logs are resolved."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
-from dataclasses import replace
+import tempfile
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from reachcost.commands import require_least
 from reachcost.core.files import expand_path
 from reachcost.errors import ReachcostError, call_foreign, did_you_mean
 from reachcost.tasks.registry import build_task, make_task, task_names
@@ -48,10 +48,6 @@ Renderer = Annotated[
     str | None, shown_as("STR", f"World that renders frames of logged states: {', '.join(task_names())}, {OWN_TASK}.")
 ]
 Device = Annotated[str, tyro.conf.arg(help="Device of torch: cpu, cuda, or auto (a GPU if there is one).")]
-TrustPickle = Annotated[
-    bool,
-    tyro.conf.arg(help="Load an old pickled checkpoint, although it can run any code.", help_behavior_hint=""),
-]
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 REMEDY = "fix it, and try again"
 
@@ -122,6 +118,26 @@ def model_option(
     return found
 
 
+@dataclass(frozen=True)
+class Loading:
+    """Options of commands that load world models."""
+
+    trust_pickle: Flag = False
+    """Load an old pickled checkpoint, although it can run any code."""
+    device: Device = "auto"
+
+    def load(self, model: str, task: Task | None, logs: Logs | None) -> WorldModel:
+        """Return the world model of a name, see `model_option`, on the device, which becomes that of the command."""
+        from reachcost.core.devices import use_device
+
+        use_device(self.device)
+        return model_option(model, task=task, logs=logs, trust_pickle=self.trust_pickle)
+
+
+LoadOptions = Annotated[Loading, tyro.conf.arg(name="")]
+LOAD = Loading()
+
+
 def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     """Return the evaluation set that a command names, by default the first of the task."""
     if not task.sets:
@@ -139,6 +155,42 @@ def planner_option(task: Task | None, candidates: int, iterations: int, horizon:
     require_least(1, iterations=iterations)
     planner = sized_planner(None if task is None else task.discrete_actions, candidates, iterations)
     return planner if horizon is None else replace(planner, horizon=horizon)
+
+
+def require_new(out: Path) -> None:
+    """Refuse to overwrite something."""
+    if out.exists():
+        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+
+
+def require_writable(*directories: Path) -> None:
+    """Refuse directories that could not be made or written to, before there is anything to write."""
+    for directory in directories:
+        place = next(parent for parent in (directory.absolute(), *directory.absolute().parents) if parent.exists())
+        if not place.is_dir():
+            raise ReachcostError(f"{place} is a file: choose another --out, a directory")
+        try:
+            with tempfile.TemporaryFile(dir=place):  # permissions do not show whether a medium is read-only
+                pass
+        except OSError as error:
+            raise ReachcostError(
+                f"{place} cannot be written to ({error.strerror or error}): choose another --out, or change its rights"
+            ) from error
+
+
+def require_least(least: int, **options: int | None) -> None:
+    """Refuse values of options below a minimum; None is an option that was not given."""
+    for name, number in options.items():
+        if number is not None and number < least:
+            raise ReachcostError(f"--{name.replace('_', '-')} {number}: give {least} or more")
+
+
+def require_page(path: Path | None, option: str = "--report") -> None:
+    """Refuse a path where no report could be written."""
+    if path is not None:
+        if path.is_dir():
+            raise ReachcostError(f"{option} {path} is a directory: name a file, {path / 'report.html'}")
+        require_writable(path.parent)
 
 
 def is_custom(text: str) -> bool:

@@ -8,13 +8,12 @@ from typing import Annotated
 import tyro
 
 import reachcost as rc
-from reachcost.commands import name_page, require_page
-from reachcost.commands.options import shown_as
+from reachcost.commands import name_page, options
 from reachcost.errors import ReachcostError
 
 
 def report(
-    records: Annotated[tuple[Path, ...], tyro.conf.Positional, shown_as("RECORDS")],
+    records: Annotated[tuple[Path, ...], tyro.conf.Positional, options.shown_as("RECORDS")],
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
 ) -> None:
     """Write one page of HTML about audits, runs, tables and heads: verdict, success, rankings, maps, replays.
@@ -28,5 +27,5 @@ def report(
         raise ReachcostError(
             "there is nothing to report: name an audit, a run, a table, a head or a directory of these"
         )
-    require_page(out, "--out")
+    options.require_page(out, "--out")
     name_page(rc.Report(*records).save(out))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from reachcost.commands import command_line, console, name_page, require_least, require_page, require_writable
-from reachcost.commands.options import Device, Flag, OptionalInt, OptionalPath, OptionalText, shown_as
+from reachcost.commands import command_line, console, name_page, options
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -26,23 +25,23 @@ PUBLISHED = Path("results")
 class Options:
     """Options of commands that make tables."""
 
-    report: OptionalPath = None
+    report: options.OptionalPath = None
     """HTML file for a report with maps and episodes. Heads without stored weights are trained again for it."""
-    device: Device = "auto"
-    plan: Flag = False
+    device: options.Device = "auto"
+    plan: options.Flag = False
     """Show which runs are recorded and which are missing, estimate their time, and compute nothing."""
     on: Literal["here", "local", "ray"] = "here"
     """Where to compute: `here` is this process, `local` are worker processes of this machine, `ray` is a cluster."""
-    workers: OptionalInt = None
+    workers: options.OptionalInt = None
     """Number of worker processes; by default one for each core."""
-    address: OptionalText = None
+    address: options.OptionalText = None
     """Address of the Ray cluster: auto, host:port or ray://host:port; by default RAY_ADDRESS or a new cluster."""
 
     def prepare(self) -> None:
         """Refuse options that do not fit together, and choose the device."""
         from reachcost.core.devices import use_device
 
-        require_least(1, workers=self.workers)
+        options.require_least(1, workers=self.workers)
         if self.workers is not None and self.on == "here":
             raise ReachcostError("--workers requires worker processes: add --on local")
         if self.address is not None and self.on != "ray":
@@ -63,8 +62,8 @@ class Options:
         if self.plan:
             self._show_plan(requests, out)
             return
-        require_page(self.report)
-        require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
+        options.require_page(self.report)
+        options.require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
         collector, began, here = Collector(), time.perf_counter(), self.on == "here"
         ray = partial(RayTasks, workers=self.workers, address=self.address)
         start = {"here": Executor, "local": partial(LocalPool, workers=self.workers), "ray": ray}[self.on]
@@ -112,9 +111,9 @@ def print_files(began: float, *paths: Path) -> None:
 
 
 def reproduce(
-    name: Annotated[str, tyro.conf.Positional, shown_as("NAME")],
+    name: Annotated[str, tyro.conf.Positional, options.shown_as("NAME")],
     out: Path = Path("results"),
-    options: TableOptions = DEFAULT,
+    run: TableOptions = DEFAULT,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers next to ours. It can be interrupted and resumed.
 
@@ -131,17 +130,17 @@ def reproduce(
         results_of,
     )
 
-    options.prepare()
+    run.prepare()
     names = results_of(name)
     require_ready(names)
     figures = [one for one in names if one in all_figures()]
     tables = [one for one in names if one not in figures]
     for figure in figures:  # a report shows tables
-        tables += missing_tables(figure, out) if options.report is None else all_figures()[figure].tables
+        tables += missing_tables(figure, out) if run.report is None else all_figures()[figure].tables
     requests = [request_of(table) for table in dict.fromkeys(tables)]
-    if options.report is not None and not requests:
+    if run.report is not None and not requests:
         raise ReachcostError(f"{name} uses no table, and a report shows tables: leave --report out")
     began = time.perf_counter()
-    options.make(requests, out, f"reachcost reproduce {name}")
-    for figure in [] if options.plan else figures:
+    run.make(requests, out, f"reachcost reproduce {name}")
+    for figure in [] if run.plan else figures:
         print_files(began, *draw(figure, out))

@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.commands.options import Flag, is_custom, logs_option, model_option, needs_trust, shown_as, task_option
+from reachcost.commands import options
 from reachcost.commands.reproduce import DEFAULT, TableOptions
 from reachcost.core.files import expand_path, require_regular
 from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.data.logs import Logs
     from reachcost.experiments.study import Study
     from reachcost.experiments.sweep import Sweep
-    from reachcost.protocols import WorldModel
-    from reachcost.tasks.contract import Task
 
 
 def sweep(
-    file: Annotated[Path, tyro.conf.Positional, shown_as("FILE")],
+    file: Annotated[Path, tyro.conf.Positional, options.shown_as("FILE")],
     out: Path = Path("sweeps"),
-    trust: Flag = False,
-    options: TableOptions = DEFAULT,
+    trust: options.Flag = False,
+    run: TableOptions = DEFAULT,
 ) -> None:
     """Run every combination of the settings in a file, and make one table. It can be interrupted and resumed.
 
@@ -40,19 +37,19 @@ def sweep(
     from reachcost.experiments.cells.schedule import TableRequest
     from reachcost.experiments.sweep import read_sweep
 
-    options.prepare()
+    run.prepare()
     text = read_file(file)
     declared = read_sweep(str(file), text)
     trust = trust or _user_agrees(declared)
     _require_trust(declared, trust)
     command = f"reachcost sweep {file.name}"
     study = StudyRef(study_of_sweep, (str(file), text, trust), declared.episodes, reads=_reads(declared))
-    options.make([TableRequest(declared.name, study, command)], out, command)
+    run.make([TableRequest(declared.name, study, command)], out, command)
 
 
 def _reads(sweep: Sweep) -> tuple[str, ...]:
     """Return the user's files and directories among the names in a sweep."""
-    names = [name.rpartition(":")[0] if is_custom(name) else name for name in (sweep.task, *sweep.models)]
+    names = [name.rpartition(":")[0] if options.is_custom(name) else name for name in (sweep.task, *sweep.models)]
     names += [sweep.logs] if isinstance(sweep.logs, str) else []
     return tuple(name for name in dict.fromkeys(names) if expand_path(name).exists())
 
@@ -77,7 +74,7 @@ def _require_trust(sweep: Sweep, trust: bool) -> None:
 
 def _outside_code(sweep: Sweep) -> str:
     """Return at most three of the names outside reachcost in a sweep, as words."""
-    names = [name for name in (sweep.task, *sweep.models) if needs_trust(name)]
+    names = [name for name in (sweep.task, *sweep.models) if options.needs_trust(name)]
     return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
 
 
@@ -87,11 +84,7 @@ def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
 
     declared = read_sweep(file, text)
     _require_trust(declared, trust)
-    return sweep_study(declared, task_option, logs_option, _model)
-
-
-def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
-    return model_option(text, task=task, logs=logs, clamp=clamp)
+    return sweep_study(declared, options.task_option, options.logs_option, options.model_option)
 
 
 def read_file(file: Path) -> str:

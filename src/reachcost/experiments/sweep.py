@@ -110,10 +110,9 @@ class Sweep:
     def all_planners(self, discrete_actions: int | None) -> dict[str, Planner]:
         """Return a planner for each combination of settings, by name."""
         found = _combinations(self.planners or {"paper": {}}, f"{self.file}: planners")
-        if discrete_actions is None:
-            return {name: _changed(settings, where, PLANNERS, CEM) for name, settings, where in found}
-        kind = DISCRETE_PLANNERS, CategoricalCEM
-        return {name: _changed(settings, where, *kind, actions=discrete_actions) for name, settings, where in found}
+        kind = (PLANNERS, CEM) if discrete_actions is None else (DISCRETE_PLANNERS, CategoricalCEM)
+        fixed = {} if discrete_actions is None else {"actions": discrete_actions}
+        return {name: _changed(settings, where, *kind, **fixed) for name, settings, where in found}
 
 
 def read_sweep(file: str, text: str) -> Sweep:
@@ -235,11 +234,10 @@ def _expanded(table: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, A
     for value in table.values():
         if isinstance(value, Mapping):
             choices.append([*_expanded(value)])
-        elif isinstance(value, list):
-            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
-            choices.append([([word] * (len(value) > 1), one) for word, one in zip(words, value, strict=True)])
         else:
-            choices.append([([], value)])
+            values = value if isinstance(value, list) else [value]
+            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in values]
+            choices.append([([word] * (len(values) > 1), one) for word, one in zip(words, values, strict=True)])
     for chosen in product(*choices):
         yield [word for words, _ in chosen for word in words], dict(zip(table, (one for _, one in chosen), strict=True))
 
@@ -279,11 +277,11 @@ def sweep_study(
     sweep: Sweep,
     find_task: Callable[[str], Task],
     find_logs: Callable[[Path, Task], Logs],
-    find_model: Callable[[str, Task, Logs, bool], WorldModel],
+    find_model: Callable[..., WorldModel],
 ) -> Study:
     """Return the study that a sweep declares; its one table has the name of the sweep.
 
-    The functions resolve names of a task, of logs for a task, and of a world model (True clamps its actions).
+    The functions resolve names of a task, of logs for a task, and of a world model for `task`, `logs` and `clamp`.
     """
     with _located(f"{sweep.file}: task"):
         task = find_task(sweep.task)
@@ -299,7 +297,7 @@ def sweep_study(
 
     def model(text: str, world: Task, clamp: bool) -> WorldModel:
         with _located(f"{sweep.file}: models"):
-            return find_model(text, world, logs(world), clamp)
+            return find_model(text, task=world, logs=logs(world), clamp=clamp)
 
     sets, heads = sweep.sets or task.sets[:1], sweep.head_plans()
     if not sets:

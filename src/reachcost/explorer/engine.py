@@ -9,7 +9,8 @@ import base64
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Annotated, Any
 
 import numpy as np
@@ -257,8 +258,9 @@ def _rounds(
     starts = np.repeat(runs.paths[0, 0, : plans * executed : executed], iterations, axis=0)
     candidates = np.concatenate([pools, chosen[:, None].astype(pools.dtype)], axis=1)
     actions = candidates.astype(np.int64) if blocks is None else blocks.unroll(candidates)
-    states = _simulated(world, np.repeat(starts, actions.shape[1], axis=0), actions.reshape(-1, *actions.shape[2:]))
-    plane = world.plane()
+    steps = actions.reshape(-1, *actions.shape[2:]).swapaxes(0, 1)
+    path = accumulate(steps, partial(stepped, world), initial=np.repeat(starts, actions.shape[1], axis=0))
+    states, plane = np.stack([*path], axis=1), world.plane()
     places = plane.places(states.reshape(-1, *states.shape[2:])).reshape(*actions.shape[:2], -1, 2)
     ends, best = places[:, :-1, -1], places[np.arange(len(places))[:, None], elites]
     return {
@@ -270,11 +272,3 @@ def _rounds(
         "routes": _packed_places(plane, best.reshape(plans, iterations, *best.shape[1:])),
         "chosen": _packed_places(plane, places[:, -1].reshape(plans, iterations, -1, 2)),
     }
-
-
-def _simulated(world: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Paths [N, T + 1, ...] of states [N, ...] under actions [N, T, a]."""
-    path = [states]
-    for step in range(actions.shape[1]):
-        path.append(stepped(world, path[-1], actions[:, step]))
-    return np.stack(path, axis=1)

@@ -142,13 +142,8 @@ class Transitions:
                 "from 0 to 1"
             )
         self._exclusion, self._learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
-        self.latents, self.logs, self.stride, self.future, self.seed = (
-            latents.values,
-            latents.logs,
-            stride,
-            future,
-            seed,
-        )
+        self.latents, self.logs = latents.values, latents.logs
+        self.stride, self.future, self.seed = stride, future, seed
         self.validation = self._sample(held_out, VALIDATION, 1.0, generator(seed, "judged-transitions"))
         self.record: dict[str, Any] = {
             "stride": stride,

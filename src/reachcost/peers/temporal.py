@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -90,10 +91,7 @@ def fit_budget(
     longest = recipe.longest or int(logs.lengths.max()) - 1
     size, scale = latents.values.shape[1], longest / recipe.budgets
     progress.step("head")
-
-    def build() -> BudgetHead:
-        return BudgetHead(size, recipe.budgets, recipe.hidden, scale)
-
+    build = partial(BudgetHead, size, recipe.budgets, recipe.hidden, scale)
     return _train("budget-head", build, recipe, reached, lambda sampled: sampled.gap, seed, device, progress)
 
 
@@ -168,10 +166,7 @@ def fit_inverse(
     forward = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
     size = latents.values.shape[1]
     progress.step("inverse dynamics")
-
-    def build() -> InverseDynamics:
-        return InverseDynamics(size, outputs, discrete, recipe.hidden, recipe.layers)
-
+    build = partial(InverseDynamics, size, outputs, discrete, recipe.hidden, recipe.layers)
     return _train("inverse-dynamics", build, recipe, forward, taken, seed, device, progress)
 
 

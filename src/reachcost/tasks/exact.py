@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -69,7 +71,6 @@ class ExactDynamics:
         plans = actions.numpy()
         # A planner may sample uint8, and a world that subtracts from an index would wrap around.
         steps = plans.astype(np.int64) if self.actions is None else self.actions.unroll(plans)
-        steps = steps.reshape(batch * samples, -1, steps.shape[-1])
-        for step in range(steps.shape[1]):
-            here = stepped(self.task, here, steps[:, step])
-        return torch.from_numpy(np.asarray(here, np.float32)).view(batch, samples, self.latent_dim)
+        steps = steps.reshape(batch * samples, -1, steps.shape[-1]).swapaxes(0, 1)
+        ends = reduce(partial(stepped, self.task), steps, here)
+        return torch.from_numpy(np.asarray(ends, np.float32)).view(batch, samples, self.latent_dim)

@@ -40,11 +40,6 @@ class CompactArchitecture:
     blocks: int = 2  # AdaLN blocks of the predictor
     block_width: int = 384
 
-    @classmethod
-    def wide(cls, action_dim: int) -> CompactArchitecture:
-        """Sizes for logs of many worlds: more features and a deeper predictor."""
-        return cls(action_dim=action_dim, patch_width=64, blocks=3, block_width=512)
-
 
 class CompactParts(Parts):
     """Encoder, projector, action encoder and predictor.

@@ -193,16 +193,11 @@ class JepaWorldModel:
             remedy = f"give latents [B, T, D = {self.latent_dim}] of T = 1 to {self.history} frames"
             raise ReachcostError(f"rollout: context is {tuple(context.shape)}: {remedy}, as encode(...)[:, None]")
         batch, frames, _ = context.shape
-        if (
-            actions.ndim != 4
-            or len(actions) != batch
-            or actions.shape[2] < frames
-            or actions.shape[3] != self.action_dim
-        ):
-            remedy = (
-                f"give standardised blocks [B = {batch}, S, H, A = {self.action_dim}], as `blocks(actions)` returns"
-            )
-            raise ReachcostError(f"rollout: actions are {tuple(actions.shape)}: {remedy}")
+        long_enough = actions.ndim == 4 and actions.shape[2] >= frames
+        if not long_enough or (len(actions), actions.shape[3]) != (batch, self.action_dim):
+            needed = f"standardised blocks [B = {batch}, S, H, A = {self.action_dim}]"
+            shape = tuple(actions.shape)
+            raise ReachcostError(f"rollout: actions are {shape}: give {needed}, as `blocks(actions)` returns")
 
     def blocks(self, actions: np.ndarray) -> Tensor:
         """Environment actions [..., length, a] as action blocks [..., A] of this model."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,13 @@ PLACE = "REACHCOST_ZOO"
 FORMAT = "reachcost-world-model/1"
 STATE = "training.pt"  # file of an unfinished training
 LARGEST = 4096  # maximum of every size in a config
-SIZES: dict[str, tuple[Any, type[Parts]]] = {
+SIZES: dict[str, tuple[Callable[..., Any], type[Parts]]] = {
     "compact": (CompactArchitecture, CompactParts),
-    "wide": (CompactArchitecture, CompactParts),
+    "wide": (partial(CompactArchitecture, patch_width=64, blocks=3, block_width=512), CompactParts),
     "objects": (ObjectArchitecture, ObjectParts),
-    "paper": (PublicArchitecture, PublicParts),
+    "paper": (partial(PublicArchitecture, history=1), PublicParts),
 }
+"""Sizes that `reachcost train-model` knows: architecture and parts."""
 
 
 def zoo() -> dict[str, Path | None]:
@@ -132,9 +135,9 @@ def read_world_model(
     plan = config["training"].get("plan") if isinstance(config.get("training"), dict) else None
     if config.get("size") not in SIZES or not isinstance(config.get("kind"), str) or not isinstance(plan, dict):
         stored.refuse(f"config.json needs a `kind`, a `size` ({' or '.join(SIZES)}) and a `training` with its `plan`")
-    architecture_class, parts_class = SIZES[config["size"]]
+    new_architecture, parts_class = SIZES[config["size"]]
     try:
-        actions, architecture = ActionBlocks(**config["actions"]), architecture_class(**config["architecture"])
+        actions, architecture = ActionBlocks(**config["actions"]), new_architecture(**config["architecture"])
     except (KeyError, TypeError, ValueError) as error:
         stored.refuse(f"config.json has no valid `actions` and `architecture` ({error})", error)
     for field in fields(architecture):

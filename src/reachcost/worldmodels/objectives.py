@@ -22,7 +22,8 @@ from torch.nn import functional
 from torch.optim import AdamW
 
 from reachcost.core.seeding import generator, torch_seed
-from reachcost.errors import ReachcostError, require_numbers
+from reachcost.errors import ReachcostError
+from reachcost.heads.recipe import require_positive
 from reachcost.worldmodels.jepa import Parts, predicted_path
 from reachcost.worldmodels.windows import Windows
 
@@ -66,14 +67,11 @@ class TrainingPlan:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        require_numbers(self)
+        counts = ("steps", "transitions", "ahead", "action_block", "warmup", "projections", "validate_every", "threads")
+        require_positive(self, "training", *counts, "learning_rate", "refinement_rate", "clip")
         if self.kind not in ("lewm", "pldm") or self.size not in get_args(Size):
             sizes = ", ".join(get_args(Size))
             raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: choose lewm or pldm, and {sizes}")
-        counts = ("steps", "transitions", "ahead", "action_block", "warmup", "projections", "validate_every", "threads")
-        for name in (*counts, "learning_rate", "refinement_rate", "clip"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
         if self.worlds < 0 or (self.worlds and self.windows % self.worlds):
             raise ReachcostError(
                 f"training: worlds is {self.worlds}: give a divisor of the {self.windows} windows, or 0"
@@ -84,9 +82,9 @@ class TrainingPlan:
             )
 
     @classmethod
-    def of_size(cls, size: Size) -> TrainingPlan:
-        """Default settings of a size; those of `paper` are about ten passes over the data of the public script."""
-        return cls(size=size, **SETTINGS[size])
+    def of_size(cls, size: Size, **changes: Any) -> TrainingPlan:
+        """Settings of a size, with changes; `paper` makes about ten passes over the data of the public script."""
+        return cls(**{"size": size, **SETTINGS[size], **changes})
 
 
 SETTINGS: dict[Size, dict[str, Any]] = {

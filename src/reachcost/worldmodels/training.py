@@ -32,11 +32,10 @@ from reachcost.data.logs import Logs, require_logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.results.records import exclusive
-from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
+from reachcost.worldmodels.compact import ObjectParts
 from reachcost.worldmodels.jepa import JepaWorldModel, Parts
-from reachcost.worldmodels.loading import FORMAT, STATE, read_world_model
+from reachcost.worldmodels.loading import FORMAT, SIZES, STATE, read_world_model
 from reachcost.worldmodels.objectives import Joint, Phase, Refinement, TrainingPlan
-from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.windows import Coordinates, Windows, prediction_error, state_error
 
 MEASURED = 1000  # rows on which `ObjectParts` measure background and colours
@@ -140,14 +139,13 @@ class Training:
 
 def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> Parts:
     """Return new parts of the planned size; `ObjectParts` measure a sample of the logs."""
-    if plan.size == "paper":
-        return PublicParts(PublicArchitecture(action_dim=action_dim, history=1))
-    if plan.size == "objects":
-        proprio = sample["proprio"].shape[1] if "proprio" in sample else None
-        parts = ObjectParts(ObjectArchitecture(action_dim=action_dim, proprio=proprio))
-        parts.measure(sample)
-        return parts
-    return CompactParts((CompactArchitecture.wide if plan.size == "wide" else CompactArchitecture)(action_dim))
+    new_architecture, parts_class = SIZES[plan.size]
+    if not issubclass(parts_class, ObjectParts):
+        return parts_class(new_architecture(action_dim=action_dim))
+    proprio = sample["proprio"].shape[1] if "proprio" in sample else None
+    parts = parts_class(new_architecture(action_dim=action_dim, proprio=proprio))
+    parts.measure(sample)
+    return parts
 
 
 def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, dict[str, Tensor]]:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from reachcost.commands import console, require_least, require_writable
+from reachcost.commands import console
+from reachcost.commands.options import require_least, require_writable
 from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError
 
