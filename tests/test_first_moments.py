@@ -14,7 +14,7 @@ import pytest
 import reachcost as rc
 from reachcost.cli import main
 from reachcost.core.progress import PlainConsole
-from reachcost_tools.faults.interrupts import error_of, interrupted
+from reachcost_tools.faults.kills import error_of, interrupted
 from reachcost_tools.faults.processes import Process
 
 COMMAND = [sys.executable, "-m", "reachcost"]

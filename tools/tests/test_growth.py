@@ -14,6 +14,7 @@ from reachcost_tools.bench.growth import (
     Curve,
     Point,
     Prepare,
+    all_curves,
     exponent,
     figure_in,
     idle,
@@ -23,7 +24,6 @@ from reachcost_tools.bench.growth import (
     path_in,
     table,
 )
-from reachcost_tools.bench.growth_work import all_curves
 from tests.processes import dying, holding
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
 
         monkeypatch.setattr("reachcost_tools.bench.growth.seconds_of", lambda side: side.work() or 0.0)
         monkeypatch.setattr("reachcost_tools.bench.growth.in_new_process", point)
-        monkeypatch.setattr("reachcost_tools.bench.growth_work.all_curves", lambda: [*curves])
+        monkeypatch.setattr("reachcost_tools.bench.growth.all_curves", lambda: [*curves])
 
     return measure
 
@@ -129,8 +129,8 @@ def test_the_exponent_is_that_of_the_upper_half() -> None:
 @pytest.mark.parametrize("measure", [*all_curves(), curve("nothing", idle)], ids=lambda measure: measure.name)
 def test_curves_run_at_small_sizes(measure: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost_tools.bench.growth.ENOUGH", 0.0)
-    monkeypatch.setattr("reachcost_tools.bench.growth_work.ROWS", 1000)
-    monkeypatch.setattr("reachcost_tools.bench.growth_work.PAIRS", 1000)
+    monkeypatch.setattr("reachcost_tools.bench.growth.ROWS", 1000)
+    monkeypatch.setattr("reachcost_tools.bench.growth.PAIRS", 1000)
     assert measured(measure.prepare, min(measure.sizes[0], 1000), tmp_path).seconds > 0
 
 
