@@ -28,7 +28,7 @@ from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost_paper.toponav.pools import RouteProposal
+from reachcost_paper.toponav.recipes import RouteProposal
 
 SEARCH = CategoricalCEM(candidates=16, iterations=2, elites=3)
 

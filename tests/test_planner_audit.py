@@ -45,13 +45,14 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy, SamplingPlanner
-from reachcost.protocols import Observations, TerminalCost
+from reachcost.protocols import TerminalCost
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+from reachcost_paper.worlds.models import Wrapped
 
 QUICK = Recipe(epochs=3, hidden=128)
 SEARCH = CEM(candidates=150, iterations=6, elites=15)
@@ -174,20 +175,6 @@ def test_a_damaged_predictor_fails_at_dynamics(rooms: Parts, trm: HeadCost) -> N
     assert outcomes(with_head)["representation"] == outcomes(with_head)["ranking"] == "pass"
     from_logs = STAGES["dynamics"](Subject(damaged, rooms.latents))
     assert from_logs.outcome == "fail"
-
-
-class Wrapped:
-    """A world model around another one."""
-
-    def __init__(self, model: JepaWorldModel) -> None:
-        self.latent_dim, self.action_dim, self.actions = model.latent_dim, model.action_dim, model.actions
-        self.model = model
-
-    def encode(self, observations: Observations) -> torch.Tensor:
-        return self.model.encode(observations)
-
-    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        return self.model.rollout(context, actions)
 
 
 class StandsStill(Wrapped):

@@ -16,8 +16,8 @@ from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
 from reachcost.planning.control import control
 from reachcost_paper.pusht import STUDY, tables
-from reachcost_paper.pusht.selection import execute_watched, selections
 from reachcost_paper.pusht.settings import MEMBER, MODEL, sets
+from reachcost_paper.pusht.tables import execute_watched, selections
 from reachcost_paper.rows import row_values
 from tests.small import smaller
 
