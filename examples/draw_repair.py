@@ -36,8 +36,6 @@ from reachcost_paper.toponav import STUDY
 from reachcost_paper.toponav.recipes import KIND
 
 TITLES = {"raw": "raw latent distance (squared latent difference)", "trm": "TRM, learned from logs (predicted steps)"}
-
-
 DOTS = 130
 """Pixels per inch."""
 STEP, HOLD = 90, 3500

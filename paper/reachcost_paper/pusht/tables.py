@@ -61,8 +61,6 @@ FROM_LOGS = replace(TO_THE_END, from_logs=True, least_deviation=0.3)
 """Begins every plan with actions logged from similar states; inspected on tuning sets."""
 FEWER = replace(FROM_LOGS, candidates=37, iterations=5, elites=8, keep_elites=4)
 """The same with a sixteenth of the rollouts, in the size of `CEM.experienced()`."""
-
-
 DISTANCES = ("refined", "pool_best", "selected", "rank")
 SHARES = ("selected_success", "selected_final")
 """Shares of selected candidates that reach the goal at any time, and that end there."""

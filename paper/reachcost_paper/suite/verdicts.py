@@ -39,8 +39,6 @@ TUNED = ("obstacle", "one-way", "open", "rooms")
 """Worlds that the thresholds of the audit were set on."""
 UNSEEN = 99
 """Seed of logs that no head was trained on, for the audit without a simulator."""
-
-
 NOISE = 1.0
 """Noise in predictions, in standard deviations of logged latents."""
 SHORT = 2

@@ -202,8 +202,6 @@ drivers = Disturbance(
     ("sweep", "logs", "report", "fit", "frames", "sweep", "logs", "audit", "reproduce", "train-model", "workers"),
     _start_several,
 )
-
-
 FIRST = "reachcost_command"
 """Module whose import starts the command: everything before it belongs to the interpreter."""
 TIMEOUT = 120.0
