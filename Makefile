@@ -79,7 +79,6 @@ faults: .venv/.ready-faults
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images
-	$(BIN)/python examples/draw_labels.py docs/images
 	$(BIN)/python examples/draw_explore.py docs/images
 	$(BIN)/python examples/draw_repair.py docs/images
 	$(BIN)/reachcost demo --out reachcost-demo

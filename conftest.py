@@ -12,6 +12,8 @@ import pytest
 
 # Fixtures import torch when they run: the process that distributes tests to workers does not need it.
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
     from reachcost.heads.kinds import PairHead
@@ -109,3 +111,11 @@ def logged(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
     from reachcost.data.latents import encode_logs
 
     return encode_logs(lewm, world.generate_logs(400))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from tests.browser import started
+
+    with started() as running:
+        yield running

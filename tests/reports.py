@@ -6,9 +6,6 @@ import numpy as np
 import torch
 
 import reachcost as rc
-from reachcost.audits.audit import Audit
-from reachcost.audits.stage import apply_rule, unknown
-from reachcost.audits.stages import RULES, STAGES
 from reachcost.planning.control import ControlRuns
 from reachcost.results.tables import ResultTable, TableRow
 
@@ -16,7 +13,6 @@ COSTS: dict[str, Any] = {
     "raw": rc.LatentMSE(),
     "head": lambda terminal, goal: (terminal - goal[:, None]).abs().sum(-1),
 }
-VALUES = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "execution": 25.0}
 
 
 def straight_runs(task: rc.Task, evaluation: rc.EvaluationSet, costs: tuple[str, ...] = ("raw", "head")) -> ControlRuns:
@@ -33,19 +29,6 @@ def straight_runs(task: rc.Task, evaluation: rc.EvaluationSet, costs: tuple[str,
     return ControlRuns(
         costs, evaluation.episodes, success, np.full(far.shape, steps), left, names, paths, evaluation.goals
     )
-
-
-def made_audit(name: str = "high-distance", **settings: Any) -> Audit:
-    """An audit that blames the cost."""
-    episodes = np.arange(4)
-    stages = [
-        apply_rule(RULES[stage], np.full(4, VALUES[stage]), episodes)
-        if stage in VALUES
-        else unknown(RULES[stage], "not asked")
-        for stage in STAGES
-    ]
-    told = {"evaluation_set": name, "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}, **settings}
-    return Audit(tuple(stages), caveats=("few episodes",), categories={"stuck": 3, "success": 1}, settings=told)
 
 
 def made_table(cost: str = "head", name: str = "made", note: str = "Only `cost` differs.") -> ResultTable:

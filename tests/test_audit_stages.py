@@ -328,7 +328,7 @@ def test_exit_codes(command: list[str], capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         main(["audit", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "0 if episodes reach their goals, 3 if a stage is at fault, 4 if" in text
+    assert "3 if a stage" in text
 
 
 @pytest.mark.parametrize("candidates", ["2", "3"])

@@ -75,7 +75,7 @@ def test_costs_that_cannot_be_ranked_are_refused() -> None:
         score("mine", lambda terminal, goal: [1.0], TERMINAL, GOAL, episodes)  # pyright: ignore[reportArgumentType]
     bad = LatentMSE()(TERMINAL, GOAL)
     bad[2, 7] = torch.inf
-    with pytest.raises(ReachcostError, match="candidate 7 in episode 30"):
+    with pytest.raises(ReachcostError, match="candidate 7"):
         score("mine", lambda terminal, goal: bad, TERMINAL, GOAL, episodes)
     with pytest.raises(ReachcostError, match=r"goal\[:, None\]"):  # torch cannot broadcast these shapes
         score("mine", lambda terminal, goal: (terminal - goal).sum(-1), TERMINAL, GOAL, episodes)

@@ -375,16 +375,16 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_command_refuses_invalid_options(
     head: PairHead, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "the task 'pusht' has no `plane`" in refused(["--task", "pusht"], capsys)
+    assert "`plane`" in refused(["--task", "pusht"], capsys)
     rc.save_head(head, tmp_path / "head")
     given = ["--task", "toponav", "--head", str(tmp_path / "head"), "--no-open"]
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        assert f"--port {port} cannot be used" in refused([*given, f"--port={port}"], capsys)
-    assert "--port 99999 cannot be used" in refused([*given, "--port=99999"], capsys)
-    assert "there is no head at [red]⟨1B⟩]0;evil⟨07⟩:" in refused([*given, "--head", "[red]\x1b]0;evil\x07"], capsys)
+        assert f"--port {port}" in refused([*given, f"--port={port}"], capsys)
+    assert "--port 99999" in refused([*given, "--port=99999"], capsys)
+    assert "[red]⟨1B⟩]0;evil⟨07⟩" in refused([*given, "--head", "[red]\x1b]0;evil\x07"], capsys)
     assert "dimension 10" in refused(["--model", "lewm-tworoom-3072", *given[2:]], capsys)
     real = builtins.__import__
 

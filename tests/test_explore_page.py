@@ -17,7 +17,6 @@ from tests.browser import (
     require_contrast,
     require_no_sideways_scroll,
     screenshot,
-    started,
 )
 from tests.serving import served
 
@@ -25,12 +24,6 @@ NAME = "it => (it.labels?.[0]?.textContent || it.getAttribute('aria-label') || i
 """What a screen reader calls a control."""
 expect.set_options(timeout=30_000)  # a busy machine is not a failure
 HOSTILE = "<b onclick=alert(1)>&lt;model</b>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

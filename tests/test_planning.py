@@ -24,7 +24,7 @@ from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowes
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
-from reachcost_paper.toponav.pools import RouteProposal
+from reachcost_paper.toponav.recipes import RouteProposal
 from reachcost_paper.toponav.tabular import tabulate
 
 pytestmark = pytest.mark.processor

@@ -1,7 +1,6 @@
 """A report in a real browser: light, dark and on a phone, with replays, filters and keyboard."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,22 +12,16 @@ from playwright.sync_api import Browser, Page, expect
 import reachcost as rc
 from reachcost.report.drawing import SceneParts, draw_scene
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost_tools.faults.formats.records import made_audit
 from tests.browser import (
     opened,
     require_all_by_keyboard,
     require_contrast,
     require_no_sideways_scroll,
     screenshot,
-    started,
 )
-from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
+from tests.reports import COSTS, Ring, made_table, ring_latents, ring_runs, straight_runs
 from tests.test_report import HOSTILE, RANKS
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

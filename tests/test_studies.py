@@ -47,7 +47,7 @@ def test_unknown_tables_kinds_and_costs_are_named(tmp_path: Path) -> None:
         make_table(STUDY, "kys", tmp_path)
     with pytest.raises(rc.ReachcostError, match="lewm"):
         STUDY.members_of("lewm")
-    with pytest.raises(rc.ReachcostError, match="no cost 'mse': choose one of trm, raw"):
+    with pytest.raises(rc.ReachcostError, match=r"'mse'.*trm, raw"):
         cost_plan(STUDY, "mse")
 
 

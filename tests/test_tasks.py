@@ -293,8 +293,8 @@ def test_a_task_without_distance_can_be_run_and_audited() -> None:
     assert found["representation"].outcome == found["dynamics"].outcome == "pass"
     assert found["execution"].value == 100
     assert found["sampling"].outcome == found["ranking"].outcome == "unknown"
-    assert "needs a simulator with an oracle distance" in found["sampling"].advice
-    assert "only 0 of 100 goals have 300" in found["ranking"].advice
+    assert "oracle distance" in found["sampling"].advice
+    assert "0 of 100 goals" in found["ranking"].advice
     latents = encode_logs(model, walks(40))
     head = fit(TemporalPairs(latents, 100, validation=10), Recipe(epochs=1, hidden=4))
     learned = {stage.name: stage for stage in audited(task, latents=latents, cost=HeadCost(head)).stages}

@@ -65,6 +65,17 @@ def draw_route(axes: Axes, places: np.ndarray, look: Look) -> None:
     axes.plot(*places.T, color=look.colour, linestyle=look.dash, linewidth=2.2, label=look.name)
 
 
+START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)
+"""Name, marker, colour and size of marks."""
+
+
+def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) -> None:
+    """Draw a mark at a place [2]."""
+    label, marker, colour, size = mark
+    style = {"color": colour, "markeredgecolor": "black", "markersize": size, "linestyle": ""}
+    axes.plot(*place, marker, **style, label=label, zorder=6)
+
+
 GAP = 0.6
 """Between groups, in bars."""
 Wanted = Mapping[str, object]

@@ -12,12 +12,12 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from examples.draw_repair import HOLD, STEP, Panel, draw_replay
 from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.experiments.registry import all_tables, missing_tables, results_of
 from reachcost.results.records import is_recorded
 from reachcost_paper.charts import LOOKS, Bar, draw_bars
-from reachcost_paper.episode_figures import HOLD, STEP, Panel, draw_replay
 from reachcost_paper.figures import PANELS
 from reachcost_paper.panels import PanelPlan, Records, draw_panels, write_figure
 

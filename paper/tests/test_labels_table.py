@@ -15,7 +15,7 @@ from reachcost.planning.planner import InversePolicy
 from reachcost.results.records import read_run
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost_paper.suite import STUDY, budget, labels
+from reachcost_paper.suite import STUDY, labels
 from reachcost_paper.suite.labels import (
     BOUNDS,
     HEADS,
@@ -25,10 +25,10 @@ from reachcost_paper.suite.labels import (
     MethodRun,
     Place,
     method_row,
+    multiply_adds,
     paper_studies,
     place_of,
 )
-from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.tasks import EPISODES
 from tests.cells import record
@@ -58,15 +58,15 @@ def test_a_row_has_all_episodes_and_is_read_back(tmp_path: Path, monkeypatch: py
 
 
 def test_planners_of_one_place_share_its_head_and_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
+    monkeypatch.setitem(HEADS, labels.BUDGET_COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
     small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
-    monkeypatch.setattr(budget, "planners", lambda own: small)
-    runs = [budget.BudgetRun("open"), *(MethodRun("open", name) for name in BOUNDS)]
+    monkeypatch.setattr(labels, "planners", lambda own: small)
+    runs = [labels.BudgetRun("open"), *(MethodRun("open", name) for name in BOUNDS)]
     record(*Recording(STUDY, tmp_path).cells(runs))
-    rows, again = (budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2))
+    rows, again = (labels.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2))
     assert rows == again
     assert [row.setting for row in rows] == [*small, "", ""]
-    assert [row.n for row in rows] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
+    assert [row.n for row in rows] == [EPISODES * len(labels.PLANNER_SEEDS)] * 2 + [EPISODES] * 2
     config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
     goals = place_of(Recording(STUDY, tmp_path), "open").goals
     assert config["evaluation_set_sha256"] == goals.fingerprint
@@ -77,7 +77,7 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
     for world in suite().values():
         own = world.planner
         assert isinstance(own, CEM | CategoricalCEM)
-        full, *others = budget.planners(own).values()
+        full, *others = labels.planners(own).values()
         shares = [one.candidates * one.iterations / (full.candidates * full.iterations) for one in others]
         assert all(0.06 <= share <= 0.0625 for share in shares[:-1])
         assert 0.12 <= shares[-1] <= 0.125

@@ -24,12 +24,12 @@ from reachcost.results.pack import NAME as PACK
 from reachcost.results.records import read_run, run_paths
 from reachcost.tasks.toponav import TopoNav
 from reachcost_paper.pusht import STUDY as PUSHT
+from reachcost_paper.suite.verdicts import FAULTS
 from reachcost_paper.toponav import STUDY as TOPONAV
 from reachcost_paper.toponav.recipes import plans as toponav_recipes
 from reachcost_paper.tworoom import STUDY as TWOROOM
 from reachcost_paper.tworoom.recipes import plans as tworoom_recipes
 from reachcost_paper.worlds import suite
-from reachcost_paper.worlds.faults import FAULTS
 from reachcost_tools.pack import write_pack
 from tests.cells import record
 from tests.small import once

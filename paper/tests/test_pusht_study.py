@@ -1,8 +1,5 @@
 """The study of PushT, made small: final success, rows over several sets, and one executed plan."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,11 +10,10 @@ from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting
-from reachcost.experiments.tables import make_table
 from reachcost.planning.control import control
-from reachcost_paper.pusht import STUDY, tables
-from reachcost_paper.pusht.selection import SelectionRun, execute_watched, selections
+from reachcost_paper.pusht import STUDY
 from reachcost_paper.pusht.settings import MEMBER, MODEL, sets
+from reachcost_paper.pusht.tables import SelectionRun, execute_watched, selections
 from reachcost_paper.rows import row_values
 from tests.cells import record
 from tests.small import smaller
@@ -92,10 +88,3 @@ def test_execution_counts_goals_that_were_passed() -> None:
     assert reached.tolist() == [[True]]
     assert ends.shape == (1, 1, 7)
     assert not task.success(ends[:, 0], passed).any()
-
-
-@pytest.mark.slow
-def test_a_table_of_one_plan_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
-    table = make_table(SMALL, "pusht-selected", Path(experiment.out), episodes=2)
-    assert table.rows

@@ -14,14 +14,16 @@ from reachcost.fitting.repair import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost_paper.suite import STUDY, tables, verdicts
-from reachcost_paper.suite.verdicts import LOGS_ONLY, NOTHING, SIMULATOR, TUNED, Outcome, summary_rows
+from reachcost_paper.suite.verdicts import LOGS_ONLY, NOTHING, SIMULATOR, TUNED, AuditOutcome, summary_rows
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds import tasks as world_tasks
 from tests.cells import record
 
 
-def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: str = CANNOT_TELL) -> Outcome:
-    return Outcome(where, condition, 30, 90.0 if succeeds else 10.0, succeeds, {SIMULATOR: simulator, LOGS_ONLY: logs})
+def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: str = CANNOT_TELL) -> AuditOutcome:
+    return AuditOutcome(
+        where, condition, 30, 90.0 if succeeds else 10.0, succeeds, {SIMULATOR: simulator, LOGS_ONLY: logs}
+    )
 
 
 def test_missing_packages_are_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +59,7 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
         (outcome("heading", "wandering-logs", True, "none", "ranking"), "right", "wrong"),
     ],
 )
-def test_a_verdict_is_scored_by_the_fault_and_its_harm(one: Outcome, simulator: str, logs: str) -> None:
+def test_a_verdict_is_scored_by_the_fault_and_its_harm(one: AuditOutcome, simulator: str, logs: str) -> None:
     assert (one.score(SIMULATOR), one.score(LOGS_ONLY)) == (simulator, logs)
 
 

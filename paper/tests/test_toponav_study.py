@@ -17,7 +17,7 @@ from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost_paper.rows import sign_flip_test
-from reachcost_paper.toponav.pools import RouteProposal, sasc_pool
+from reachcost_paper.toponav.recipes import RouteProposal, sasc_pool
 from reachcost_paper.toponav.tabular import tabulate
 
 pytestmark = pytest.mark.processor

@@ -20,12 +20,11 @@ from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy
 from reachcost.tasks.check import check_task
 from reachcost.worldmodels.custom import check_world_model
-from reachcost_paper.worlds import World, learned, suite
-from reachcost_paper.worlds.faults import FAULTS, intact
+from reachcost_paper.suite.verdicts import FAULTS, intact
+from reachcost_paper.worlds import World, models, suite
 from reachcost_paper.worlds.hill import Hill
-from reachcost_paper.worlds.learned import Learned
+from reachcost_paper.worlds.models import Eye, Learned, Sight
 from reachcost_paper.worlds.momentum import FRAMES, Momentum, physics
-from reachcost_paper.worlds.sight import Eye, Sight, lose_number
 from reachcost_paper.worlds.tasks import SEEDS, FeatureTask, require, wander
 
 WORLDS = suite()
@@ -39,7 +38,7 @@ def quick(names: Iterable[str]) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def brief_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "UPDATES", 500)
+    monkeypatch.setattr(models, "UPDATES", 500)
 
 
 def here(name: str) -> World:
@@ -224,9 +223,6 @@ def test_every_fault_changes_one_stage() -> None:
     assert not FAULTS["wandering-logs"].fits(WORLDS["open"])
 
 
-def test_missing_packages_and_encoders_are_refused() -> None:
+def test_missing_packages_are_refused() -> None:
     with pytest.raises(ReachcostError, match="no_such_package"):
         require("no_such_package", "somewhere")
-    world = here("obstacle")
-    with pytest.raises(ReachcostError, match="eye"):
-        lose_number(world.model(world.task(), world.generate_logs(world.task())), 0, 0.0)

@@ -9,7 +9,7 @@ from reachcost.errors import ReachcostError
 from reachcost_tools.faults import damage, hostile
 from reachcost_tools.faults.browser import optional_browser, page_errors
 from reachcost_tools.faults.damage import FORMATS
-from reachcost_tools.faults.isolated import Here, Isolated
+from reachcost_tools.faults.isolation import Here, Isolated
 from reachcost_tools.faults.parsers import feed, parsers
 from tests.browser import started
 

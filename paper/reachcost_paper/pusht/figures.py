@@ -14,7 +14,7 @@ from reachcost.experiments.study import Setting
 from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
 from reachcost.tasks.pusht.task import PushT, angle_error
-from reachcost_paper.charts import BLUE, Wanted, bar_of, bar_panel, draw_bars
+from reachcost_paper.charts import BLUE, Bar, Wanted, bar_of, bar_panel, draw_bars
 from reachcost_paper.panels import PanelPlan, Records
 from reachcost_paper.pusht.settings import FULL, MEMBER, READINGS, SEEDS, sets
 from reachcost_paper.rows import EpisodeRun, visited
@@ -38,24 +38,22 @@ def _offsets(costs: tuple[str, ...]) -> dict[str, list[Wanted]]:
 
 def draw_success(axes: Axes, records: Records) -> None:
     """Closed loops by offset, on the pairs that the paper has."""
-    groups = {}
-    for offset in (25, *FAR):
-        setting = ONE_SEED if offset not in FAR else ""
-        rows = [records.row(f"pusht-{offset}", cost=cost, setting=setting) for cost in COSTS]
-        groups[f"offset {offset}\nn = {rows[0].n}"] = [bar_of(row, "success") for row in rows]
-    draw_bars(axes, groups, "success, %", 105)
+    places = {offset: (f"pusht-{offset}", ONE_SEED if offset not in FAR else "") for offset in (25, *FAR)}
+    draw_bars(axes, _closed_loops(records, places, "success"), "success, %", 105)
 
 
 def draw_ends(axes: Axes, records: Records) -> None:
-    found = {
-        50: [("pusht-final-distance", f"offset 50, {ONE_SEED}, {FULL}", cost) for cost in COSTS],
-        75: [("pusht-75", "", cost) for cost in COSTS],
-    }
+    places = {50: ("pusht-final-distance", f"offset 50, {ONE_SEED}, {FULL}"), 75: ("pusht-75", "")}
+    draw_bars(axes, _closed_loops(records, places, "distance"), "final task distance, mean")
+
+
+def _closed_loops(records: Records, places: dict[int, tuple[str, str]], metric: str) -> dict[str, list[Bar]]:
+    """Bars of all costs by offset, each from the rows of a table with a setting."""
     groups = {}
-    for offset, wanted in found.items():
-        rows = [records.row(table, setting=setting, cost=cost) for table, setting, cost in wanted]
-        groups[f"offset {offset}\nn = {rows[0].n}"] = [bar_of(row, "distance") for row in rows]
-    draw_bars(axes, groups, "final task distance, mean")
+    for offset, (table, setting) in places.items():
+        rows = [records.row(table, setting=setting, cost=cost) for cost in COSTS]
+        groups[f"offset {offset}\nn = {rows[0].n}"] = [bar_of(row, metric) for row in rows]
+    return groups
 
 
 def _draw_state(axes: Axes, state: np.ndarray, label: str, **style: Any) -> None:

@@ -1,23 +1,27 @@
-"""Label sources, heads and peers in many worlds, each on the same logs and frozen latents."""
+"""Label sources, heads, peers and planners in many worlds, each on the same logs and frozen latents."""
 
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from reachcost.audits.sasc import sasc
 from reachcost.core.parallel import one_thread
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostWarning
+from reachcost.data.models import encode_rows
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, Recording, RunSpec
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study
@@ -28,14 +32,15 @@ from reachcost.labels.pairs import require_latents
 from reachcost.labels.stitched import default_recipe
 from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
 from reachcost.peers.temporal import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
-from reachcost.planning.control import Proposal, control
-from reachcost.planning.planner import InversePolicy, Planner, RandomPolicy
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import Proposal, control, require_actions, require_planner
+from reachcost.planning.planner import InversePolicy, PlanContext, Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
 from reachcost_paper.pusht.settings import PLANNER as PUSHT_PLANNER
-from reachcost_paper.suite.operations import multiply_adds
 from reachcost_paper.worlds import World, suite
 from reachcost_paper.worlds.suite import require_packages
 from reachcost_paper.worlds.tasks import EPISODES
@@ -258,6 +263,26 @@ class MethodRun(RunSpec):
         return Evaluated(rows, place.goals.record)
 
 
+@torch.no_grad()
+def multiply_adds(
+    task: Task, model: WorldModel, cost: TerminalCost, evaluation: EvaluationSet, planner: Planner
+) -> int:
+    """Multiply-adds of matrix products and convolutions in torch per executed action, without encoding.
+
+    The first plan of every episode is counted, and divided by the number of actions that are executed of it.
+    """
+    blocks = require_actions(task, model)
+    require_planner(task, planner)
+    if planner.from_logs or planner.shrink:
+        raise ReachcostError("the first plan with `shrink` or `from_logs` costs more or less: measure without them")
+    start, goal = (encode_rows(model, task.observe(ends), len(ends)) for ends in (evaluation.starts, evaluation.goals))
+    streams = EpisodeStreams(0, "plan", evaluation.episodes, 0)
+    with one_thread(), FlopCounterMode(display=False) as counter:
+        planner.plan(PlanContext(model, cost, start[:, None], goal, streams))
+    actions = len(evaluation) * planner.executed * (blocks.length if blocks else 1)
+    return round(counter.get_total_flops() / 2 / actions)
+
+
 DIRECTED_RUNS = [MethodRun(DIRECTED, method) for method in METHODS]
 
 
@@ -288,3 +313,90 @@ def method_row(recording: Recording, world: str, name: str, shown: Mapping[str, 
     learned = {"seconds": float(read["seconds"].mean())} if name in HEADS or name == "gc-idm" else {}
     effort = {"operations": float(read["operations"].mean())} if "operations" in read else {}
     return replace(row, ours={**row.ours, **learned, **effort})
+
+
+BUDGET_METRICS = ("success", "steps")
+BUDGET_COST = "trm-auto"
+PLANNER_SEEDS = (0, 1)
+
+SIZES = ("candidates", "iterations", "elites", "keep_elites")
+"""Fields of a planner that set its size; the others belong to a world."""
+
+
+def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
+    """The planner of a world in the paper's size, and planners with fewer rollouts, by their names in the table."""
+    paper = type(own)()
+    rounds = max(own.iterations, paper.iterations)
+    full = replace(own, candidates=paper.candidates, iterations=rounds, elites=paper.elites)
+    of_world: dict[str, Any] = {
+        part.name: getattr(own, part.name)
+        for part in fields(own)
+        if part.name not in SIZES and getattr(own, part.name) != part.default
+    }
+    of_world.pop("actions", None)
+    if isinstance(own, CategoricalCEM):
+        found = [("CEM", full), ("CEM", replace(full, candidates=16, elites=4))]
+        found += [("from logs", CategoricalCEM.experienced(own.actions, **of_world, candidates=n)) for n in (16, 32)]
+    else:
+        few = {**of_world, "candidates": 37, "iterations": rounds // 2}
+        found = [("CEM", full), ("CEM", CEM(**few, elites=4)), ("iCEM", CEM.improved(**few, elites=4))]
+        found += [("from logs", CEM.experienced(**{**few, "candidates": n})) for n in (37, 75)]
+    return {f"{name} {planner.candidates} x {planner.iterations}": planner for name, planner in found}
+
+
+@dataclass(frozen=True)
+class BudgetRun(RunSpec):
+    """Every planner in one world, all with one head; rows are seeds, planners and episodes."""
+
+    kind: ClassVar[str] = "budget"
+    world: str
+    """A world of the suite, or the study of another."""
+
+    def name(self, recording: Recording) -> str:
+        return self.world
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        place = recording.once(place_of, self.world)
+        method = {"way": BUDGET_COST, "settings": SETTINGS[BUDGET_COST]}
+        return {**place.declared, **method, "planners": _budget_planners(place), "planner_seeds": PLANNER_SEEDS}
+
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        place = recording.once(place_of, self.world)
+        cost, parts = HeadCost(HEADS[BUDGET_COST](place)), []
+        for seed in PLANNER_SEEDS:
+            for name, planner in _budget_planners(place).items():
+                logs = place.latents if planner.from_logs else None
+                runs = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
+                parts.append({**runs.rows(), "seed": np.full(len(place.goals), seed)})
+        return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, place.goals.record)
+
+
+def _budget_planners(place: Place) -> dict[str, CEM | CategoricalCEM]:
+    return planners(cast("CEM | CategoricalCEM", place.planner))
+
+
+def budget_worlds() -> list[str]:
+    """The worlds of the paper without the table `budget`, then the suite."""
+    return [*(study.name for study in paper_studies() if "budget" not in study.tables), *suite()]
+
+
+def budget_runs(recording: Recording) -> list[Cell]:
+    bounds = [MethodRun(world, name) for world in budget_worlds() for name in BOUNDS]
+    return recording.cells([*map(BudgetRun, budget_worlds()), *bounds])
+
+
+def budget_rows(recording: Recording) -> list[TableRow]:
+    return [row for world in budget_worlds() for row in world_rows(recording, world)]
+
+
+def world_rows(recording: Recording, world: str) -> list[TableRow]:
+    """Every planner in one world, all with one head; references are those of the table `labels`."""
+    run, names = recording.read(BudgetRun(world)), _budget_planners(recording.once(place_of, world))
+    bounds = [method_row(recording, world, name) for name in BOUNDS]
+    episodes = sorted(set(run.table()["episode"].to_pylist()))
+    read = require_rows(run, {"cost": [*names], "seed": PLANNER_SEEDS, "episode": episodes}, BUDGET_METRICS)
+    rows = [
+        mean_row(BUDGET_COST, world, {"success": 100 * read["success"][number], "steps": read["steps"][number]}, name)
+        for number, name in enumerate(names)
+    ]
+    return [*rows, *bounds]

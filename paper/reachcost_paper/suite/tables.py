@@ -14,7 +14,7 @@ from reachcost.planning.control import control
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.package_data import read_notes
-from reachcost_paper.suite import budget, labels, verdicts
+from reachcost_paper.suite import labels, verdicts
 from reachcost_paper.suite.labels import Place, mean_row, require_ready, settings_of
 from reachcost_paper.worlds import suite
 
@@ -62,7 +62,7 @@ PLANS: dict[str, tuple[tuple[str, ...], TableRows]] = {
     "worlds": (("success",), TableRows([WorldRun(name) for name in suite()], suite_rows)),
     "directed": (labels.METRICS, TableRows(labels.DIRECTED_RUNS, labels.directed_rows)),
     "labels": (labels.METRICS, TableRows(labels.label_runs, labels.label_rows)),
-    "budget-worlds": (budget.METRICS, TableRows(budget.budget_runs, budget.budget_rows)),
+    "budget-worlds": (labels.BUDGET_METRICS, TableRows(labels.budget_runs, labels.budget_rows)),
     "verdicts": (verdicts.METRICS, TableRows(verdicts.RUNS, verdicts.verdict_rows)),
 }
 STUDY = Tables(

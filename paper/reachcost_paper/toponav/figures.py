@@ -4,8 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reachcost.tasks.toponav.task import SIZE, TopoNav
-from reachcost_paper.charts import BLOCKED, OPEN, bar_panel, draw_route, draw_walls
-from reachcost_paper.episode_figures import GOAL, START, draw_mark
+from reachcost_paper.charts import BLOCKED, GOAL, OPEN, START, bar_panel, draw_mark, draw_route, draw_walls
 from reachcost_paper.panels import PanelPlan, Records
 
 COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}

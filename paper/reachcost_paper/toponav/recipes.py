@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import torch
 
+from reachcost.core.seeding import EpisodeStreams, generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan
@@ -20,9 +21,47 @@ from reachcost.labels.pairs import PairSet
 from reachcost.results.records import Columns, Run
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.toponav.task import BASE_SEED, TopoNav
+from reachcost.tasks.toponav.task import BASE_SEED, MOVES, STAY, TopoNav
 from reachcost_paper.rows import ScoredHead, recipe_table
-from reachcost_paper.toponav.pools import SASC_CANDIDATES, SASC_HORIZON, sasc_pool, sasc_seed
+
+SASC_CANDIDATES, SASC_HORIZON = 256, 12
+ROUTES, REPLACEMENT = 12, 0.12  # number of proposed routes; share of random actions in all routes but the first
+
+
+@dataclass(frozen=True)
+class RouteProposal:
+    """The paper's 13 extra candidates in every TopoNav pool: stay, the shortest route, 11 perturbed routes."""
+
+    task: TopoNav
+    iterations: int = 5  # planner iterations; each gets new perturbations
+    horizon: int = 12  # actions per candidate
+
+    def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
+        """Propose candidates [B, iterations, 13, horizon] for states [B, 2] and goals [B, 2]."""
+        route = self.task.routes(states, goals, self.horizon).astype(np.uint8)
+        pool = np.full((len(states), self.iterations, 1 + ROUTES, self.horizon), STAY, np.uint8)
+        pool[:, :, 1:] = route[:, None, None]
+        perturbed = pool[:, :, 2:]
+        # One sample decides both whether an action is replaced (below `REPLACEMENT`) and by which of the five.
+        samples = streams.uniform16(*perturbed.shape[1:]) / (REPLACEMENT * 65536)
+        replace = samples < 1
+        perturbed[replace] = (samples[replace] * len(MOVES)).astype(np.uint8)
+        return pool
+
+
+def sasc_seed(head_seed: int) -> int:
+    """The paper's candidate seed for a head seed."""
+    return BASE_SEED + 31 * head_seed + 3
+
+
+def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.ndarray:
+    """The paper's TopoNav pool for SASC: stay, the shortest route, 254 uniform sequences: [E, 256, 12, 1]."""
+    seed, shape = sasc_seed(head_seed), (SASC_CANDIDATES, SASC_HORIZON)
+    pool = np.stack([generator(seed, "sasc-pool", e).integers(len(MOVES), size=shape) for e in evaluation.episodes])
+    pool[:, 0] = STAY
+    pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, SASC_HORIZON)
+    return pool[..., None]
+
 
 SEEDS = (3072, 3073, 3074)
 KIND = "toponav-exact"
@@ -79,7 +118,7 @@ def compared(experiment: Experiment) -> Experiment:
 
 
 @dataclass(frozen=True)
-class RecipeRun(ScoredHead):
+class PredictionErrorRun(ScoredHead):
     """The error of a head on pairs that no head was trained on; rows are episodes."""
 
     def name(self, recording: Experiment) -> str:
@@ -112,5 +151,5 @@ def unseen_pairs(experiment: Experiment) -> PairSet:
     return PairSet(*(column[~seen] for column in (validation.first, validation.second, validation.gap)))
 
 
-RUNS = [RecipeRun(plan, member, member.seed) for plan in plans() for member in MEMBERS[KIND]]
+RUNS = [PredictionErrorRun(plan, member, member.seed) for plan in plans() for member in MEMBERS[KIND]]
 ROWS = recipe_table(compared, RUNS)

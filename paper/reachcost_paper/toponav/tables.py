@@ -13,8 +13,7 @@ from reachcost.results.tables import TableRow
 from reachcost.tasks.toponav.task import BASE_SEED, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.rows import difference_row, per_seed
-from reachcost_paper.toponav.pools import RouteProposal
-from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, exact
+from reachcost_paper.toponav.recipes import HEADS, KIND, LOGS, MEMBERS, POOLS, ROWS, SEEDS, RouteProposal, exact
 from reachcost_paper.toponav.tabular import tabulate
 
 NOTES = read_notes("reachcost_paper.toponav")

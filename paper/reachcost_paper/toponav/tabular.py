@@ -1,4 +1,4 @@
-"""World models and costs of finitely many states as look-up tables, which plan faster.
+"""The world model and the costs of TopoNav as look-up tables, which plan faster.
 
 TopoNav has 677 states. The latent of a tabular model is the number of the state, and a cost is a table of goals and
 states. The planner and the control loop do not change.
@@ -8,39 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.costs.latent import HybridCost
-from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, TerminalCost
-from reachcost.tasks.toponav.features import follow
-
-
-@runtime_checkable
-class FiniteModel(Protocol):
-    """A world model of N states and A actions, whose transitions are all known."""
-
-    latents: Tensor  # of every state [N, D]
-    transitions: np.ndarray  # number of the state after each action [N, A]
-
-    def encode(self, observations: Observations) -> Tensor:
-        """Map observations to latents."""
-        ...
-
-    def index(self, latents: Tensor) -> Tensor:
-        """Invert the encoder: latents [..., D] -> number of the state [...]."""
-        ...
+from reachcost.tasks.toponav.features import ExactTopoNav, follow
 
 
 @dataclass(frozen=True)
 class TabularModel:
     """The same world model, with the index of a state as its latent."""
 
-    model: FiniteModel
+    model: ExactTopoNav
     latent_dim = action_dim = 1
 
     def encode(self, observations: Observations) -> Tensor:
@@ -71,10 +53,8 @@ class TabularCost:
         return torch.from_numpy(self._table.ravel().take(goals * len(self._table) + terminal[..., 0].numpy()))
 
 
-def tabulate(model: FiniteModel, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
+def tabulate(model: ExactTopoNav, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
     """Return model and costs in tabular form; a cost must score candidates independently, or be a `HybridCost`."""
-    if not isinstance(model, FiniteModel):
-        raise ReachcostError(f"{type(model).__name__} lacks `transitions` or `latents`: give a finite world model")
 
     def table(cost: TerminalCost) -> TerminalCost:
         if isinstance(cost, HybridCost):

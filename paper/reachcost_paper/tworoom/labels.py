@@ -10,13 +10,12 @@ import numpy as np
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
 from reachcost.labels.pairs import Pairs
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, ranks
 from reachcost.results.tables import TableRow
-from reachcost_paper.tworoom.settings import LEWM, PAPER, PAPER_HEAD
+from reachcost_paper.tworoom.settings import LEWM, PAPER
 
 MEMBER = LEWM[0]
 BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
@@ -64,46 +63,6 @@ def _correlations(totals: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LabelsRun(RunSpec):
-    """Logged gaps and true distances of the training pairs of the paper's head; rows are pairs."""
-
-    kind: ClassVar[str] = "labels"
-    member: Member
-
-    def name(self, recording: Experiment) -> str:
-        return self.member.label
-
-    def config(self, recording: Experiment) -> dict[str, Any]:
-        return {**recording.inputs(self.member.model), "head": PAPER_HEAD, "pair_seed": self.member.seed}
-
-    def compute(self, recording: Experiment, directory: Path) -> Columns:
-        task, pairs = recording.task, recording.pairs(self.member, PAPER_HEAD, self.member.seed).train
-        states = recording.logs.columns["state"]
-        first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
-        return {
-            "gap": pairs.gap.numpy().astype(np.int16),
-            "distance": task.distance(first, second),
-            "crosses": task.groups(first, second)["cross wall"],
-            "episode": recording.logs.episode_of(pairs.first.numpy()).astype(np.int32),
-        }
-
-
-def temporal_rows(experiment: Experiment) -> list[TableRow]:
-    table = experiment.read(LabelsRun(MEMBER)).table()
-    gap, distance, crosses, episode = (
-        table[name].to_numpy(zero_copy_only=False) for name in ("gap", "distance", "crosses", "episode")
-    )
-    groups = {"same room": ~crosses, "across the wall": crosses}
-    rows = []
-    quality = label_quality(gap.astype(float), distance, groups, episode)
-    for name, (pairs, correlations, intervals) in quality.items():
-        printed, ours = PAPER["temporal-geodesic"][name], {"pairs": 100 * pairs / len(table), **correlations}
-        paper = {**printed, "pairs": 100 * printed["pairs"] / 100_000}
-        rows.append(TableRow("temporal labels", "logs", pairs, ours, intervals, paper, setting=name))
-    return rows
-
-
-@dataclass(frozen=True)
 class PairsRun(RunSpec):
     """A measurement of a head's training pairs, on the first world model."""
 
@@ -120,6 +79,43 @@ class PairsRun(RunSpec):
     def pairs(self, recording: Experiment) -> Pairs:
         """The pairs of the head."""
         return recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
+
+
+@dataclass(frozen=True)
+class LabelsRun(PairsRun):
+    """Logged gaps and true distances of the training pairs of the paper's head; rows are pairs."""
+
+    kind: ClassVar[str] = "labels"
+    cost: str = "trm-paper"
+
+    def name(self, recording: Experiment) -> str:
+        return MEMBER.label
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        task, pairs = recording.task, self.pairs(recording).train
+        states = recording.logs.columns["state"]
+        first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
+        return {
+            "gap": pairs.gap.numpy().astype(np.int16),
+            "distance": task.distance(first, second),
+            "crosses": task.groups(first, second)["cross wall"],
+            "episode": recording.logs.episode_of(pairs.first.numpy()).astype(np.int32),
+        }
+
+
+def temporal_rows(experiment: Experiment) -> list[TableRow]:
+    table = experiment.read(LabelsRun()).table()
+    gap, distance, crosses, episode = (
+        table[name].to_numpy(zero_copy_only=False) for name in ("gap", "distance", "crosses", "episode")
+    )
+    groups = {"same room": ~crosses, "across the wall": crosses}
+    rows = []
+    quality = label_quality(gap.astype(float), distance, groups, episode)
+    for name, (pairs, correlations, intervals) in quality.items():
+        printed, ours = PAPER["temporal-geodesic"][name], {"pairs": 100 * pairs / len(table), **correlations}
+        paper = {**printed, "pairs": 100 * printed["pairs"] / 100_000}
+        rows.append(TableRow("temporal labels", "logs", pairs, ours, intervals, paper, setting=name))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -144,5 +140,5 @@ def sampling_rows(experiment: Experiment) -> list[TableRow]:
     return rows
 
 
-TEMPORAL = TableRows([LabelsRun(MEMBER)], temporal_rows)
+TEMPORAL = TableRows([LabelsRun()], temporal_rows)
 SAMPLING = TableRows([GapsRun(cost) for cost in SAMPLED], sampling_rows)

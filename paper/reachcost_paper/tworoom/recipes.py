@@ -54,7 +54,7 @@ def held_out(experiment: Experiment) -> tuple[PairSet, LoggedPools]:
 
 
 @dataclass(frozen=True)
-class RecipeRun(ScoredHead):
+class RouteRankingRun(ScoredHead):
     """How a head ranks held-out logs; rows are goals."""
 
     further: ClassVar[Mapping[str, int]] = {"goals": GOALS}
@@ -74,5 +74,5 @@ class RecipeRun(ScoredHead):
         return GOALS, {**found, "validation_rmse": found["validation_rmse"][:1]}
 
 
-RUNS = [RecipeRun(plan, MEMBER, seed) for plan in plans() for seed in SEEDS]
+RUNS = [RouteRankingRun(plan, MEMBER, seed) for plan in plans() for seed in SEEDS]
 ROWS = recipe_table(compared, RUNS)

@@ -10,16 +10,15 @@ from reachcost.planning.cem import CEM
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost_paper.tworoom import (
     attribution,
-    beyond,
     control,
     labels,
+    new_layouts,
     probe,
     rankings,
     recipes,
+    robustness,
     settings,
-    stress,
     trace,
-    unseen,
 )
 
 SOLVED = "The default repair on the published set and three more"
@@ -77,20 +76,23 @@ AUDITS: dict[str, dict[str, Any]] = {
         "drawn": ("pearson", "spearman"),
     },
     "coverage": {
-        "metrics": stress.COVERAGE_METRICS,
-        "rows": TableRows(stress.coverage_runs, stress.coverage_rows),
+        "metrics": robustness.COVERAGE_METRICS,
+        "rows": TableRows(robustness.coverage_runs, robustness.coverage_rows),
         "title": "Heads by the states they were trained on",
         "drawn": ("success", "rank"),
     },
-    "layout": {**_drawn(stress.LAYOUT_METRICS, stress.layout_lines), "title": LAYOUT},
+    "layout": {**_drawn(robustness.LAYOUT_METRICS, robustness.layout_lines), "title": LAYOUT},
     "trace": {"metrics": trace.METRICS, "rows": trace.TRACE, "intervals": ""},
     "pair-sampling": {"metrics": tuple(labels.GAPS), "rows": labels.SAMPLING, "intervals": ""},
 }
 BEYOND: dict[str, dict[str, Any]] = {
-    "tworoom-solved": {**_drawn(beyond.METRICS, beyond.solved), "title": SOLVED},
-    "coverage-repair": {**_drawn(beyond.METRICS, beyond.repaired), "title": REPAIRED},
-    "budget": {**_drawn(beyond.BUDGET_METRICS, beyond.budget_lines, "steps"), "title": BUDGET},
-    "layouts-unseen": {"metrics": unseen.METRICS, "rows": TableRows(unseen.unseen_runs, unseen.unseen_rows)},
+    "tworoom-solved": {**_drawn(robustness.METRICS, robustness.solved), "title": SOLVED},
+    "coverage-repair": {**_drawn(robustness.METRICS, robustness.repaired), "title": REPAIRED},
+    "budget": {**_drawn(robustness.BUDGET_METRICS, robustness.budget_lines, "steps"), "title": BUDGET},
+    "layouts-unseen": {
+        "metrics": new_layouts.METRICS,
+        "rows": new_layouts.ROWS,
+    },
 }
 """Tables of our labels, which the paper does not have."""
 RECIPES = {"metrics": ("rho_logged", "validation_rmse"), "rows": recipes.ROWS, "intervals": ""}

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import shortest_path
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation, logs_until
 
 TURN, SPEED, NEAR = 2 * np.pi, 0.12, 0.25
 FINE, COARSE, ALONG = 180, 36, 40
@@ -106,7 +106,7 @@ class Arm(FeatureTask):
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 60, noise: float = 0.5) -> Logs:
         """Arms that move from one posture to another, with noise, until they arrive or time is up."""
-        rng, rows = generator(seed, "arm-logs"), np.arange(steps + 1)
+        rng = generator(seed, "arm-logs")
         postures = rng.uniform(-np.pi, np.pi, (8 * episodes, 2)).astype(np.float32)
         here, goals = postures[self.free(postures)][: 2 * episodes].reshape(2, episodes, 2)
         states, taken = [here], []
@@ -118,11 +118,7 @@ class Arm(FeatureTask):
             here = self.step(here, taken[-1])
             states.append(here)
         path = np.stack(states, axis=1)
-        there = self.success(path, goals[:, None])
-        lengths = np.where(there.any(1), there.argmax(1) + 1, steps + 1)
-        taken.append(taken[-1])  # the action of a last row is not executed
-        logged = rows < lengths[:, None]
-        return Logs({"state": path[logged], "action": np.stack(taken, axis=1)[logged]}, lengths, self.observe)
+        return logs_until(self, path, np.stack(taken, axis=1), self.success(path, goals[:, None]))
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """Starts and goals at least 20 steps apart, and more than without the obstacles."""

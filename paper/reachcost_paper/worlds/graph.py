@@ -15,7 +15,7 @@ from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation, require
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation, logs_until, require
 
 Transitions = tuple[np.ndarray, np.ndarray]
 """States [N, D], and the number of the state after each action [N, A]."""
@@ -85,11 +85,7 @@ class GraphTask(FeatureTask):
             here = np.where(here == goal, here, self.transitions[here, taken[-1]])
             states.append(here)
         path = np.stack(states, axis=1)
-        lengths = np.where((path == goal[:, None]).any(1), (path == goal[:, None]).argmax(1) + 1, steps + 1)
-        logged = np.arange(steps + 1) < lengths[:, None]
-        taken.append(taken[-1])  # the action of a last row is not executed
-        columns = {"state": self.nodes[path[logged]], "action": np.stack(taken, axis=1)[logged][:, None]}
-        return Logs(columns, lengths, self.observe)
+        return logs_until(self, self.nodes[path], np.stack(taken, axis=1)[..., None], path == goal[:, None])
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         pairs = np.argwhere((self.distances >= self.far) & np.isfinite(self.distances))
@@ -120,29 +116,33 @@ def moves_between(free: np.ndarray, barred: Callable[[np.ndarray], np.ndarray] |
     return nodes, index[after[..., 0], after[..., 1]]
 
 
+class GridTask(GraphTask):
+    """A world of cells (x, y) of a square grid; moves are up, down, left and right."""
+
+    discrete_actions = len(MOVES)
+    identifying = 2
+    side: ClassVar[int]
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        return 2 * np.asarray(states, np.float64) / (self.side - 1) - 1
+
+
 HALLS, WALL, GATE, DOOR = 19, 9, 15, 1
 """Side of the square of both halls, column of the wall between them, rows of its gate and of its door."""
 
 
-class OneWay(GraphTask):
-    """Two halls with a gate that opens to the right only; the return path leads through a door at the other end.
-
-    Moves are up, down, left and right; a state is a cell (x, y).
-    """
+class OneWay(GridTask):
+    """Two halls with a gate that opens to the right only; the return path leads through a door at the other end."""
 
     name = "one-way"
     action_budget = 100
-    discrete_actions = len(MOVES)
-    far, identifying = 20, 2
+    far, side = 20, HALLS
 
     def __init__(self) -> None:
         free = np.ones((HALLS, HALLS), bool)
         free[WALL] = False
         free[WALL, [GATE, DOOR]] = True
         super().__init__(*moves_between(free, _back_through_gate))
-
-    def coordinates(self, states: np.ndarray) -> np.ndarray:
-        return 2 * np.asarray(states, np.float64) / (HALLS - 1) - 1
 
     def features(self, states: np.ndarray) -> np.ndarray:
         return np.concatenate([self.coordinates(states), np.sign(np.asarray(states)[:, :1] - WALL)], axis=1)
@@ -189,22 +189,15 @@ def room_cells() -> np.ndarray:
     return free
 
 
-class Rooms(GraphTask):
-    """Twenty-five rooms whose doors make a tree: routes of more than 100 steps, most of them away from the goal.
-
-    Moves are up, down, left and right; a state is a cell (x, y).
-    """
+class Rooms(GridTask):
+    """Twenty-five rooms whose doors make a tree: routes of more than 100 steps, most of them away from the goal."""
 
     name = "rooms"
     action_budget = 250
-    discrete_actions = len(MOVES)
-    far, identifying = 100, 2
+    far, side = 100, ROOMS
 
     def __init__(self) -> None:
         super().__init__(*moves_between(room_cells()))
-
-    def coordinates(self, states: np.ndarray) -> np.ndarray:
-        return 2 * np.asarray(states, np.float64) / (ROOMS - 1) - 1
 
     def features(self, states: np.ndarray) -> np.ndarray:
         rooms = np.minimum(np.asarray(states) // PITCH, ACROSS - 1) @ np.array([ACROSS, 1])

@@ -26,8 +26,7 @@ from reachcost.tasks.contract import Task
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_paper.worlds import arm, graph, hill, momentum, tasks
-from reachcost_paper.worlds.learned import Learned
-from reachcost_paper.worlds.sight import Blind, Sight, lose_number
+from reachcost_paper.worlds.models import Blind, Learned, Sight, lose_number
 from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, require
 
 TWOROOM, MODEL, RULE = "tworoom", "lewm-tworoom-3072", "high-distance"

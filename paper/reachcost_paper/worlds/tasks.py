@@ -63,6 +63,14 @@ def wander(task: Task, starts: np.ndarray, actions: int, steps: int, rng: Genera
     return Logs(flat, np.full(len(starts), steps), task.observe)
 
 
+def logs_until(task: Task, path: np.ndarray, taken: np.ndarray, there: np.ndarray) -> Logs:
+    """Logs of states [E, T + 1, ...] and actions [E, T, A] until the first state at the goal, bool [E, T + 1]."""
+    lengths = np.where(there.any(1), there.argmax(1) + 1, there.shape[1])
+    logged = np.arange(there.shape[1]) < lengths[:, None]
+    actions = np.concatenate([taken, taken[:, -1:]], axis=1)  # the action of a last row is not executed
+    return Logs({"state": path[logged], "action": actions[logged]}, lengths, task.observe)
+
+
 def require(package: str, world: str) -> None:
     if find_spec(package) is None:
         raise ReachcostError(f"the world {world!r} needs {package}: pip install 'reachcost[worlds]'")

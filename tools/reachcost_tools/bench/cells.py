@@ -20,7 +20,7 @@ from reachcost.results.records import read_run
 from reachcost_paper.tworoom import STUDY
 from reachcost_paper.tworoom.control import high_distance
 from reachcost_paper.tworoom.settings import LEWM
-from reachcost_tools.bench.results import publish
+from reachcost_tools.bench.record import publish
 
 TABLE, SEED = "high-distance", LEWM[0].seed
 

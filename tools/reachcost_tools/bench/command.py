@@ -63,8 +63,7 @@ def _compare(against: Literal["swm"] | None, only: tuple[str, ...], repeats: int
 
 
 def _grow(out: Path | None) -> None:
-    from reachcost_tools.bench.growth import figure_in, missed_targets, path_in, run, table, write
-    from reachcost_tools.bench.growth_work import all_curves
+    from reachcost_tools.bench.growth import all_curves, figure_in, missed_targets, path_in, run, table, write
 
     if out is not None:
         require_writable(path_in(out).parent, figure_in(out).parent)

@@ -14,7 +14,7 @@ from reachcost.data.probe import fit_probe
 from reachcost.tasks.pusht import PushT
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model, zoo
-from reachcost_tools.bench.results import publish
+from reachcost_tools.bench.record import publish
 
 COORDINATES = ("agent x", "agent y", "block x", "block y", "sine", "cosine")
 EPISODES, SEED, ROLLOUTS, HORIZON = 400, 79, 2000, 5

@@ -14,7 +14,7 @@ from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import touches_walls
 from reachcost.tasks.pusht.logs import KINDS, make_logs, weak
-from reachcost_tools.bench.results import publish
+from reachcost_tools.bench.record import publish
 
 EPISODES, STEPS, EXACT = 1000, 25, 1e-3
 TASK = PushT()

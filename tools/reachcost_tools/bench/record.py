@@ -1,4 +1,4 @@
-"""The record of `reachcost bench`: every comparison with its spread, the machine, and the targets."""
+"""Records of benchmarks: every comparison of `reachcost bench`, and the results of those that `python -m` runs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reachcost.core.files import write_file
-from reachcost.core.machine import machine, versions
+from reachcost.core.machine import machine, processor, versions
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost_tools.bench.comparison import Against, Disagreement, Entry, matmul_peak, measure, peak_memory
@@ -20,6 +20,7 @@ THREADS = (1, 2)
 """Numbers of threads that comparisons use."""
 PACKAGES = {"swm": ("stable-worldmodel", "transformers")}
 """Packages whose versions are recorded, by extra."""
+RESULTS = Path(__file__).parents[3] / "results" / "benchmarks"
 BUSY = 0.35
 """Load per core from which a machine counts as busy: sides with as many threads as cores then wait for each other."""
 
@@ -99,3 +100,9 @@ def write(record: dict[str, Any], out: Path) -> Path:
     """Write the record below a directory, and return its path."""
     write_file(path_in(out), json.dumps(record, indent=2) + "\n")
     return path_in(out)
+
+
+def publish(benchmark: str, rates: dict[str, Any]) -> None:
+    """Write the record of a benchmark that `python -m` runs to `results/benchmarks`."""
+    document = {"benchmark": benchmark, "processor": processor(), "versions": versions(), "rates": rates}
+    write_file(RESULTS / f"{benchmark}.json", json.dumps(document, indent=2) + "\n")

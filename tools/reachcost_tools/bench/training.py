@@ -11,7 +11,7 @@ from pathlib import Path
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.training import train_world_model
-from reachcost_tools.bench.results import publish
+from reachcost_tools.bench.record import publish
 
 LIMIT = 600
 """Target in seconds on two idle cores."""

@@ -48,7 +48,7 @@ CLASSES = {
     "mutated": FaultClass("damage:mutated", 2_200, "damaged files of every format that is read"),
     "nodes": FaultClass("nodes:nodes", 24, "SIGKILL of workers, nodes and drivers of a Ray cluster"),
     "hostile": FaultClass("hostile:hostile", 400, "files and requests made to harm"),
-    "interrupts": FaultClass("interrupts:interrupts", 100, "Ctrl-C at any moment"),
+    "interrupts": FaultClass("kills:interrupts", 100, "Ctrl-C at any moment"),
     "disks": FaultClass("shortages:disks", 36, "disks that are full, become full, or are read-only"),
     "memory": FaultClass("shortages:memory", 30, "too little memory, at many levels"),
     "drivers": FaultClass("kills:drivers", 22, "two or three drivers in one directory at once"),

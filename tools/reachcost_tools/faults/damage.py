@@ -19,7 +19,7 @@ from reachcost_tools.faults.formats import Format
 from reachcost_tools.faults.formats.logs import LOGS
 from reachcost_tools.faults.formats.models import MODELS
 from reachcost_tools.faults.formats.records import RECORDS
-from reachcost_tools.faults.isolated import Here, Isolated
+from reachcost_tools.faults.isolation import Here, Isolated
 
 FORMATS: dict[str, Format] = {each.name: each for each in (*LOGS, *MODELS, *RECORDS)}
 SECONDS = 60
@@ -64,10 +64,9 @@ class _Intact:
         written = process.run(_write, name, directory)
         found = sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
         self.undisturbed = process.run(_read, name, directory)
-        if written.how != "returned" or self.undisturbed.how != "returned":
-            raise RuntimeError(f"{name} cannot be read as it was written: {written} {self.undisturbed}")
-        if errors := page_errors(browser, directory):
-            raise RuntimeError(f"the page of {name} cannot be used as it was written: {errors}")
+        errors = page_errors(browser, directory)
+        assert written.how == self.undisturbed.how == "returned", f"{name}: {written} {self.undisturbed}"
+        assert not errors, f"{name}: {errors}"
         self.files = [path for path in found if not str(path).endswith(FORMATS[name].ignored)]
 
 
@@ -118,21 +117,24 @@ def _set_extremes(data: bytearray, rng: Generator) -> bytearray:
 
 
 def _randomise(data: bytearray, rng: Generator) -> bytearray:
-    start = int(rng.integers(len(data)))
-    size = min(int(rng.integers(1, LONGEST)), len(data) - start)
-    data[start : start + size] = rng.bytes(size)
+    start, stop = _range(data, rng)
+    data[start:stop] = rng.bytes(stop - start)
     return data
 
 
 def _repeat(data: bytearray, rng: Generator) -> bytearray:
-    start = int(rng.integers(len(data)))
-    stop = min(len(data), start + int(rng.integers(1, LONGEST)))
+    start, stop = _range(data, rng)
     return data[:stop] + data[start:]
 
 
 def _remove(data: bytearray, rng: Generator) -> bytearray:
+    start, stop = _range(data, rng)
+    return data[:start] + data[stop:]
+
+
+def _range(data: bytearray, rng: Generator) -> tuple[int, int]:
     start = int(rng.integers(len(data)))
-    return data[:start] + data[start + int(rng.integers(1, LONGEST)) :]
+    return start, min(len(data), start + int(rng.integers(1, LONGEST)))
 
 
 MUTATIONS: dict[str, tuple[Callable[[bytearray, Generator], bytearray], float]] = {

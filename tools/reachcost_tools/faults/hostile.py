@@ -19,7 +19,7 @@ from reachcost.core.seeding import generator
 from reachcost_tools.faults.browser import Browser, optional_browser, page_errors
 from reachcost_tools.faults.classes import Attempt
 from reachcost_tools.faults.formats import Wrong, models, records
-from reachcost_tools.faults.isolated import Here, Isolated, Outcome
+from reachcost_tools.faults.isolation import Here, Isolated, Outcome
 from reachcost_tools.faults.traps import TRAPS, resealed
 
 SECONDS = 30

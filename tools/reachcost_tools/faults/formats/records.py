@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,8 +57,8 @@ def _read_packed(directory: Path) -> str:
     return _read_run(directory / "runs" / "study" / "control")
 
 
-def audit(directory: Path) -> None:
-    """Write an audit with its rows and its scene."""
+def made_audit(evaluation_set: str | None = "far", **settings: Any) -> Audit:
+    """An audit that blames the cost."""
     values = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "execution": 25.0}
     stages = tuple(
         apply_rule(RULES[name], np.full(4, values[name]), np.arange(4))
@@ -65,9 +66,14 @@ def audit(directory: Path) -> None:
         else unknown(RULES[name], "not asked")
         for name in STAGES
     )
-    settings = {"evaluation_set": "far", "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
+    known = {"evaluation_set": evaluation_set, "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
+    return Audit(stages, caveats=("few episodes",), categories={"stuck": 3}, settings={**known, **settings})
+
+
+def audit(directory: Path) -> None:
+    """Write an audit with its rows and its scene."""
     path = directory / "audit.json"
-    write_audit(Audit(stages, caveats=("few episodes",), categories={"stuck": 3}, settings=settings), path)
+    write_audit(made_audit(), path)
     scene(scene_file(path).parent, scene_file(path).name)
 
 

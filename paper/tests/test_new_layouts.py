@@ -1,4 +1,4 @@
-"""The table of unseen layouts: heads of a few frames, in layouts that were not used for training."""
+"""The table `layouts-unseen`: heads of a few frames, in layouts that were not used for training."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
-from reachcost_paper.tworoom import unseen
+from reachcost_paper.tworoom import new_layouts
 from reachcost_paper.worlds.layouts import APART, TESTED
 from tests.cells import record
 from tests.small import EPISODES, STUDIES, quicker, small_table
@@ -16,9 +16,9 @@ from tests.small import EPISODES, STUDIES, quicker, small_table
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Imagine little, from few frames."""
-    quick = quicker(replace(unseen.HEAD, rows=None))
-    monkeypatch.setattr(unseen, "HEAD", quick)
-    monkeypatch.setattr(unseen, "LOGS", {"episodes": 3, "seed": 7})
+    quick = quicker(replace(new_layouts.HEAD, rows=None))
+    monkeypatch.setattr(new_layouts, "HEAD", quick)
+    monkeypatch.setattr(new_layouts, "LOGS", {"episodes": 3, "seed": 7})
 
 
 @pytest.mark.slow
@@ -27,8 +27,8 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -> None:
     rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
     counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
-    for setting, names in unseen.SETTINGS.items():
-        for cost, suffix in unseen.METHODS:
+    for setting, names in new_layouts.SETTINGS.items():
+        for cost, suffix in new_layouts.METHODS:
             assert counted[f"{setting}{suffix}", cost] == len(names) * EPISODES["tworoom"]
     assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
     heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
@@ -37,11 +37,12 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
 
 def test_training_layouts_are_far_from_tested_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
-    (run,) = record(experiment.cell(unseen.SplitRun()))
-    unseen.require_apart(run)
+    (run,) = record(experiment.cell(new_layouts.SplitRun()))
+    new_layouts.require_apart(run)
     split = run.table().to_pylist()
-    assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
+    assert sum(row["part"] == "trained" for row in split) == new_layouts.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
-    monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
+    monkeypatch.setattr(new_layouts, "training_layout", lambda seed, number: TESTED["door-88"])
+    other = Experiment(STUDIES["tworoom"], tmp_path / "other")
     with pytest.raises(ReachcostError, match="layout"):
-        unseen.require_apart(*record(Experiment(STUDIES["tworoom"], tmp_path / "other").cell(unseen.SplitRun())))
+        new_layouts.require_apart(*record(other.cell(new_layouts.SplitRun())))

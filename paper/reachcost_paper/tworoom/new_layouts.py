@@ -13,6 +13,7 @@ from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import measured, together
 from reachcost.experiments.runs import ControlRun
 from reachcost.experiments.study import HeadPlan, Member, Setting
+from reachcost.experiments.tables import TableRows
 from reachcost.labels.imagined import Imagination
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import SIMULATOR, TableRow
@@ -45,13 +46,13 @@ the world model errs from the second block on (chosen on the tuning layouts)."""
 ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
 
 
-def unseen_runs(experiment: Experiment) -> list[Cell]:
+def layout_runs(experiment: Experiment) -> list[Cell]:
     layouts = [experiment.derive(in_layout, name) for name in TESTED]
     loops = [one.cell(ControlRun(_setting(one, *method))) for one in layouts for method in METHODS]
     return [experiment.cell(SplitRun()), *loops]
 
 
-def unseen_rows(experiment: Experiment) -> list[TableRow]:
+def layout_rows(experiment: Experiment) -> list[TableRow]:
     """Settings, each over its layouts, then every layout separately."""
     require_apart(experiment.read(SplitRun()))
     layouts = {name: experiment.derive(in_layout, name) for name in TESTED}
@@ -117,3 +118,6 @@ def require_apart(split: Run) -> None:
     near = [row for row in split.table().to_pylist() if row["part"] == "trained" and row["to_judged"] <= APART]
     if near:
         raise ReachcostError(f"a layout that was trained on is near a tested one ({near[0]}): log other layouts")
+
+
+ROWS = TableRows(layout_runs, layout_rows)
