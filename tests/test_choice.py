@@ -111,7 +111,7 @@ def test_default_recipes_suit_the_length_of_episodes() -> None:
 
 
 def test_directed_pairs_go_forward_in_every_epoch(latents: Latents, evaluation: EvaluationSet) -> None:
-    both = TemporalPairs(latents, 500, 100, exclude=evaluation, holdout=0.1)
+    both = TemporalPairs(latents.without(evaluation), 500, 100, holdout=0.1)
     forward = directed(both)
     for one, other in ((forward.train, both.train), (forward.validation, both.validation)):
         assert (one.first < one.second).all()

@@ -99,7 +99,8 @@ def choose_recipe(
         raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
     else:
         latents, imagining = encode_logs(model, logs, progress=progress), model
-    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
+    latents = latents.without(exclude)
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, latents.excluded).episodes)
     compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
     pools = [largest_pools(latents, half, seed) for half in halves]
@@ -114,8 +115,7 @@ def choose_recipe(
             warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
-                given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
-                sampled = labelled.sample(training, pairs, **given)
+                sampled = labelled.sample(training, pairs, holdout=HOLDOUT, seed=seed + number, model=imagining)
                 recipe = labelled.recipe_for(sampled)
                 costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:

@@ -7,7 +7,7 @@ little, because a noisy policy wanders. The second-shortest time among neighbour
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
     logs = latents.logs
     columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
     rows = np.flatnonzero(logs.in_episodes(episodes))
-    return Latents(latents.values, Logs(columns, logs.lengths), latents.model).keep(rows)
+    return replace(latents, logs=Logs(columns, logs.lengths)).keep(rows)
 
 
 @torch.no_grad()

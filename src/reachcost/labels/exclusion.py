@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtrc
 
-from reachcost.data.evaluation import EvaluationSet, EvaluationSets
+from reachcost.data.evaluation import EvaluationSet, EvaluationSets, as_sets
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 
@@ -91,7 +91,7 @@ class Exclusion:
             names = ", ".join(chosen.name for chosen in self.sets)
             raise ReachcostError(
                 f"of {len(first)} pairs, {pairs} are evaluation pairs, and {touched} rows in {episodes} episodes are "
-                f"sources of {names}: sample the pairs with exclude= those sets"
+                f"sources of {names}: sample the pairs of latents.without(those sets)"
             )
         sets = [chosen.fingerprint for chosen in self.sets]
         return {
@@ -103,10 +103,8 @@ class Exclusion:
 
 
 def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    given: Any = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
-    for chosen in given:
-        if not isinstance(chosen, EvaluationSet):
-            raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r:.80}: see task.evaluation_set(name)")
+    sets = as_sets(exclude)
+    for chosen in sets:
         if "state" not in logs.columns:
             raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
         logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
@@ -115,7 +113,7 @@ def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, .
                 f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
                 "give the set of the task that made the logs"
             )
-    return tuple(given)
+    return sets
 
 
 class LoggedStates:
