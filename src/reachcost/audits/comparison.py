@@ -20,7 +20,7 @@ from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.fitting.fit import fit, shuffled_head
 from reachcost.fitting.logged_audit import largest_pools, logged_audit, some_episodes
 from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, default_recipes
@@ -125,7 +125,12 @@ def choose_recipe(
     episodes = [latents.logs.episode_of(one.goals) for one in pools]
     name, reason = best_recipe(list(compared), spearman, episodes)
     both, every = _joined(spearman), np.concatenate(episodes)
-    _warn_of_floors(name, both, every)
+    for floor in FLOORS:
+        if clustered_mean(both[name] - both[floor], every)[0] <= 0:
+            means = " and ".join(f"{both[cost].mean():.2f}" for cost in (name, floor))
+            what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
+            warnings.warn(what, ReachcostWarning, stacklevel=2)
+            break
     first = next(iter(compared))
     rows = [_row(cost, {"rho_logged": ours, "difference": ours - both[first]}, every) for cost, ours in both.items()]
     metrics, headings = ("rho_logged", "difference"), {"difference": (f"minus {first}", 4)}
@@ -159,16 +164,6 @@ def _joined(halves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]
     return {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
 
-def _warn_of_floors(name: str, ranks: Mapping[str, np.ndarray], episodes: np.ndarray) -> None:
-    """Warn if the chosen recipe is not better than a baseline."""
-    for floor in FLOORS:
-        if clustered_mean(ranks[name] - ranks[floor], episodes)[0] <= 0:
-            means = " and ".join(f"{ranks[cost].mean():.2f}" for cost in (name, floor))
-            what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
-            warnings.warn(what, ReachcostWarning, stacklevel=3)
-            return
-
-
 def _row(name: str, metrics: Mapping[str, np.ndarray], episodes: np.ndarray) -> TableRow:
     """Means of metrics [G] over goals, with intervals over the episodes of goals [G]."""
     ours = {metric: float(values.mean()) for metric, values in metrics.items()}
@@ -180,8 +175,7 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
     if not isinstance(recipes, Mapping) or not recipes:
         raise ReachcostError("there are no recipes to compare: give recipes={name: Recipe(...)}, the default first")
     for name, recipe in recipes.items():
-        if not isinstance(recipe, Recipe | LabelledRecipe):
-            raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
+        require_type(recipe, Recipe | LabelledRecipe, f"recipe {name!r}", "give a Recipe or a LabelledRecipe")
         if name in FLOORS:
             raise ReachcostError(f"recipe {name!r} has the name of a baseline: give it another name")
     return {name: LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe for name, recipe in recipes.items()}

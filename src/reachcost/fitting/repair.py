@@ -80,7 +80,12 @@ class LabelledRecipe:
         require_type(self.directed, bool, "directed", "give True or False")
         if self.labels not in self.known:
             raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(self.known)}")
-        require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
+        if self.labels != "temporal" and (self.sampling != "balanced" or self.max_gap is not None):
+            raise ReachcostError(
+                f"{self.labels} labels are of any two states: leave sampling and max_gap at their defaults"
+            )
+        if self.labels not in ("imagined", "mixed", "auto") and self.imagination is not None:
+            raise ReachcostError(f"{self.labels} labels are not imagined: leave imagination out")
         if self.labels == "auto" and self.directed:
             raise ReachcostError("auto labels measure whether they are directed: leave directed out")
 
@@ -108,14 +113,6 @@ class LabelledRecipe:
             raise ReachcostError("imagined labels need the world model: call repair(model, logs), or give model=")
         mixed = self.labels == "mixed"
         return ImaginedPairs(model, latents, count, imagination=self.imagination, logged=mixed, **further)
-
-
-def require_label_settings(labels: str, sampling: str, max_gap: int | None, imagination: Imagination | None) -> None:
-    """Refuse settings that labels of this source would ignore."""
-    if labels != "temporal" and (sampling != "balanced" or max_gap is not None):
-        raise ReachcostError(f"{labels} labels are of any two states: leave sampling and max_gap at their defaults")
-    if labels not in ("imagined", "mixed", "auto") and imagination is not None:
-        raise ReachcostError(f"{labels} labels are not imagined: leave imagination out")
 
 
 def recorded_pairs(record: Mapping[str, Any], latents: Latents, model: WorldModel) -> Pairs:

@@ -44,7 +44,9 @@ class Exclusion:
     """
 
     def __init__(self, logs: Logs, exclude: EvaluationSets) -> None:
-        self.logs, self.sets = logs, _checked_sets(logs, exclude)
+        self.logs, self.sets = logs, as_sets(exclude)
+        for chosen in self.sets:
+            _require_states(logs, chosen)
         self._is_source = np.zeros(logs.rows, bool)
         self._banned, self._too_coarse = np.empty(0, np.int64), dict[str, str]()
         if self.sets:
@@ -102,18 +104,15 @@ class Exclusion:
         }
 
 
-def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    sets = as_sets(exclude)
-    for chosen in sets:
-        if "state" not in logs.columns:
-            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-        logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
-        if logged != wanted:
-            raise ReachcostError(
-                f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
-                "give the set of the task that made the logs"
-            )
-    return sets
+def _require_states(logs: Logs, chosen: EvaluationSet) -> None:
+    if "state" not in logs.columns:
+        raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
+    logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
+    if logged != wanted:
+        raise ReachcostError(
+            f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
+            "give the set of the task that made the logs"
+        )
 
 
 class LoggedStates:

@@ -38,13 +38,9 @@ class Imagination:
     """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere."""
 
     trajectories: int = 100_000
-    """Number of trajectories."""
-    blocks: int = 8
-    """Action blocks (or discrete actions) of each."""
-    persistence: float = 0.9
-    """Probability that an action is kept from one block to the next."""
-    noise: float = 0.5
-    """Standard deviation of the noise on every action, divided by that of the logged actions."""
+    blocks: int = 8  # action blocks (or discrete actions) of a trajectory
+    persistence: float = 0.9  # probability that an action is kept from one block to the next
+    noise: float = 0.5  # standard deviation of the noise on every action, divided by that of the logged actions
 
     def __post_init__(self) -> None:
         require_numbers(self)

@@ -145,7 +145,7 @@ def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
 
 
 def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
-    steps, left = int(runs.steps[cost, row]), float(runs.final_distance[cost, row])
+    steps, left = int(runs.steps[cost, row]), runs.final_distance[cost, row]
     states = runs.paths[cost, row, : steps + 1]
     frames = _rendered(task, states[np.linspace(0, steps, min(FRAMES, steps + 1)).round().astype(int)])
     return Replay(
@@ -153,14 +153,10 @@ def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
         outcome=str(runs.category[cost, row]),
         reached=bool(runs.success[cost, row]),
         steps=steps,
-        distance=_rounded(left),
+        distance=float(f"{left:.3g}") if np.isfinite(left) else None,
         places=_places(task, states) if task.offers("plane") else (),
         frames=None if frames is None else Strip.of(frames),
     )
-
-
-def _rounded(distance: float) -> float | None:
-    return float(f"{distance:.3g}") if np.isfinite(distance) else None
 
 
 def _places(task: Task, states: np.ndarray) -> tuple[tuple[float, float], ...]:
