@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -60,8 +61,8 @@ class Choice:
 
 
 def choose_recipe(
-    model: WorldModel | Latents,
-    logs: Logs | None = None,
+    model: WorldModel | None,
+    logs: Logs | Latents,
     recipes: Mapping[str, Recipe | LabelledRecipe] | None = None,
     *,
     exclude: EvaluationSets = None,
@@ -75,8 +76,8 @@ def choose_recipe(
     difference over goals must lie above zero, at a level corrected for the number of comparisons.
 
     Args:
-        model: The world model, or latents of the logs.
-        logs: Logs to encode; None with latents.
+        model: The world model. With latents it may be None, but then no labels are imagined.
+        logs: Logs that the model can encode, or their latents.
         recipes: Recipes to compare by name, the default first; by default `default_recipes`.
         exclude: Evaluation sets whose episodes are used neither for training nor for the choice.
         pairs: Training pairs per epoch; fewer than for the final head are enough.
@@ -91,14 +92,7 @@ def choose_recipe(
     (True, True)
     """
     progress = as_progress(progress)
-    if isinstance(model, Latents):
-        latents, imagining = model, None
-        if logs is not None and logs is not latents.logs:
-            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
-    elif logs is None:
-        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
-    else:
-        latents, imagining = encode_logs(model, logs, progress=progress), model
+    latents = logs if isinstance(logs, Latents) else encode_logs(cast(WorldModel, model), logs, progress=progress)
     latents = latents.without(exclude)
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, latents.excluded).episodes)
     compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
@@ -115,7 +109,7 @@ def choose_recipe(
             warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
-                sampled = labelled.sample(training, pairs, holdout=HOLDOUT, seed=seed + number, model=imagining)
+                sampled = labelled.sample(training, pairs, holdout=HOLDOUT, seed=seed + number, model=model)
                 recipe = labelled.recipe_for(sampled)
                 costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:

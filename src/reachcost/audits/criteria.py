@@ -187,7 +187,7 @@ def _coverage(subject: Subject) -> Criterion:
         return Criterion("", "undecided", why)
     costs = {name: HeadCost(head) for name, head in heads.items()}
     found = sasc(task, subject.model, costs, evaluation, planned_pools(subject))
-    limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
+    limited, balanced = (found.rankings[name].oracle_best_rank for name in costs)
     text = (
         f"error {errors['limited']:.3g} without the bottleneck, {errors['balanced']:.3g} with it (in the unit of the "
         f"oracle distance); rank {limited.mean():.1f} % and {balanced.mean():.1f} %"

@@ -212,9 +212,8 @@ def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
 def _goals(scene: Scene, parts: SceneParts) -> tuple[list[int], np.ndarray]:
     """Numbers and goals [G, ...] of the scene's episodes, or else of some episodes of the evaluation set."""
     if parts.runs is not None and scene.episodes:
-        rows = {int(number): row for row, number in enumerate(parts.runs.episodes)}
-        numbers = [one.number for one in scene.episodes]
-        return numbers, parts.runs.goals[[rows[number] for number in numbers]]
+        numbers, ran = [one.number for one in scene.episodes], parts.runs.episodes.tolist()
+        return numbers, parts.runs.goals[[ran.index(number) for number in numbers]]
     if parts.evaluation is None:
         raise ReachcostError("maps need goals: give an evaluation set")
     some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))
