@@ -80,7 +80,7 @@ def latents(task: TopoNav, model: ExactTopoNav) -> Latents:
 def pairs(latents: Latents, evaluation: EvaluationSet) -> TemporalPairs:
     from reachcost.labels.temporal import TemporalPairs
 
-    return TemporalPairs(latents, count=6000, validation=1000, exclude=evaluation, holdout=0.1)
+    return TemporalPairs(latents.without(evaluation), count=6000, validation=1000, holdout=0.1)
 
 
 @pytest.fixture(scope="session")

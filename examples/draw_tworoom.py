@@ -143,7 +143,7 @@ def main(out: Path) -> None:
     draw_world(task, out / "tworoom.png")
     draw_distances(task, out / "tworoom-distances.png")
     full = rc.encode_logs(model, task.generate_logs(10_000, seed=0))
-    latents = covered_latents(full, "limited", task, None, task.evaluation_set("high-distance"), seed=0)
+    latents = covered_latents(full.without(task.evaluation_set("high-distance")), "limited", task, None, seed=0)
     imagined = rc.labels.ImaginedPairs(model, latents)
     heads = {
         "logged times, no door in the logs": rc.fit(rc.labels.TemporalPairs(latents, holdout=0.1)),

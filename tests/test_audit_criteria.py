@@ -81,7 +81,7 @@ class Namesake(Weighted):
 
 @pytest.mark.parametrize("custom", [Weighted, Namesake])
 def test_a_head_that_cannot_be_rebuilt_leaves_one_criterion_unknown(grid: Subject, custom: type[Weighted]) -> None:
-    pairs = TemporalPairs(grid.latents, 200, validation=50, exclude=grid.evaluation)
+    pairs = TemporalPairs(grid.latents.without(grid.evaluation), 200, validation=50)
     head = fit(pairs, Recipe(epochs=1), head=custom(grid.model.latent_dim))
     with pytest.raises(Untested, match="rebuilt"):
         _shuffled(replace(grid, cost=HeadCost(head)))
@@ -91,7 +91,7 @@ def test_a_head_that_cannot_be_rebuilt_leaves_one_criterion_unknown(grid: Subjec
 def test_the_shuffled_control_excludes_a_set_only_if_the_head_did(
     grid: Subject, kept_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs = TemporalPairs(grid.latents, 200, validation=50, exclude=grid.evaluation if kept_out else None)
+    pairs = TemporalPairs(grid.latents.without(grid.evaluation if kept_out else None), 200, validation=50)
     sampled: list[Pairs] = []
 
     def remember(pairs: Pairs, *args: Any, **options: Any) -> LearnedHead:
@@ -127,16 +127,16 @@ class Unlabelled(TwoRoom):
 @pytest.mark.slow
 def test_a_bottleneck_is_found_for_a_task_without_one(world: TwoRoom, lewm: JepaWorldModel) -> None:
     silent = Unlabelled()
-    latents = encode_logs(lewm, silent.generate_logs(600))
     goals = silent.evaluation_set("high-distance").subset(np.arange(0, 100, 16))
-    rows, lies = located_rows(latents, silent, goals, seed=0)
+    latents = encode_logs(lewm, silent.generate_logs(600)).without(goals)
+    rows, lies = located_rows(latents, silent, seed=0)
     known = world.bottleneck(np.asarray(latents.logs.columns["state"])[rows])
     assert (known[lies == NEAR] == NEAR).mean() > 0.8
     assert (known[lies == NEAR] == FAR).mean() < 0.02
     assert (known[lies == FAR] == FAR).mean() > 2 * (known[lies != FAR] == FAR).mean()
-    kept = covered_latents(latents, "limited", silent, 500, goals, seed=0)
+    kept = covered_latents(latents, "limited", silent, 500, seed=0)
     assert kept.logs.rows == 500
-    anywhere = covered_latents(latents, "random", silent, 7_000, goals, seed=0)  # no bottleneck is looked for
+    anywhere = covered_latents(latents, "random", silent, 7_000, seed=0)  # no bottleneck is looked for
     assert anywhere.logs.rows == 7_000
     search = CEM(candidates=150, iterations=6, elites=15)
     assert _coverage(Subject(lewm, latents, LatentMSE(), silent, goals, search)).outcome == "survives"

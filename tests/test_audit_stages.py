@@ -271,7 +271,7 @@ def test_a_caveat_reports_a_head_fitted_on_the_evaluation_set(
         ([full.subset(unseen), part], ""),
         (full.subset(unseen), maybe),
     ):
-        found = caveats(HeadCost(fit(TemporalPairs(logged, 500, exclude=excluded), QUICK)))
+        found = caveats(HeadCost(fit(TemporalPairs(logged.without(excluded), 500), QUICK)))
         assert len(found) == bool(caveat)
         assert all(caveat in one for one in found)
 

@@ -130,7 +130,7 @@ def test_labels_that_rank_held_out_logs_worse_than_logged_times_are_refused() ->
     latents = rc.encode_logs(rc.tasks.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
 
     def arguments(source: Callable[..., rc.labels.Pairs], trusted: bool, some: rc.Latents = latents) -> list[str]:
-        return arguments_for_logged_times(some, 1500, source, trusted, exclude=None, seed=0, progress=Progress())
+        return arguments_for_logged_times(some, 1500, source, trusted, seed=0, progress=Progress())
 
     temporal = rc.labels.TemporalPairs
     assert arguments(temporal, trusted=True) == []

@@ -82,7 +82,7 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     chosen = zip(*(row.tolist() for row in rows), strict=True)
     assert overlap.tolist() == [frozenset((tuple(states[i]), tuple(states[j]))) in banned for i, j in chosen]
 
-    closed = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints", exclude=exclude)
+    closed = TemporalPairs(latents.without(exclude), count=5000, validation=100, sampling="mostly-endpoints")
     for pairs in (closed.train, closed.validation):
         assert not exclusion.bans(pairs.first.numpy(), pairs.second.numpy()).any()
     assert closed.record["exclusion"]["overlapping_pairs"] == 0
@@ -106,7 +106,7 @@ def test_states_of_any_shape_are_excluded(shape: tuple[int, ...], kind: type) ->
     exclusion = Exclusion(logs, [chosen])
     assert exclusion.episodes.tolist() == [0, 2]
     assert exclusion.bans(np.array([7, 3, 25]), np.array([3, 8, 21])).tolist() == [True, False, True]
-    pairs = TemporalPairs(Latents(torch.zeros(60, 2), logs), count=200, validation=20, exclude=chosen)
+    pairs = TemporalPairs(Latents(torch.zeros(60, 2), logs).without(chosen), count=200, validation=20)
     assert pairs.record["exclusion"]["overlapping_rows"] == 0
 
 
@@ -114,7 +114,7 @@ def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
     logs = Logs({"state": np.array([[1, 1], [1, 2]])}, np.array([2]))
     exclude = EvaluationSet(np.array([[1, 2]]), np.array([[1, 1]]), "all")
     with pytest.raises(ReachcostError, match="evaluation pairs"):
-        TemporalPairs(Latents(torch.zeros(2, 3), logs), count=5, validation=1, exclude=exclude)
+        TemporalPairs(Latents(torch.zeros(2, 3), logs).without(exclude), count=5, validation=1)
 
 
 def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) -> None:
@@ -145,7 +145,7 @@ def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) 
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str, latents: Latents) -> None:
     with pytest.raises(ReachcostError, match=message):
-        TemporalPairs(latents, **wrong)
+        TemporalPairs(latents.without(wrong.pop("exclude", None)), **wrong)
 
 
 class DepthModel:
@@ -192,8 +192,8 @@ def test_limited_rows_are_all_that_pairs_use(latents: Latents, rows: int) -> Non
 
 
 def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, evaluation: EvaluationSet) -> None:
-    pairs = TemporalPairs(latents, count=2000, validation=100, holdout=0.2, exclude=evaluation, seed=4)
-    again = TemporalPairs(latents, count=2000, validation=100, holdout=0.2, exclude=evaluation, seed=4)
+    pairs = TemporalPairs(latents.without(evaluation), count=2000, validation=100, holdout=0.2, seed=4)
+    again = TemporalPairs(latents.without(evaluation), count=2000, validation=100, holdout=0.2, seed=4)
     assert pairs.epoch(0) is pairs.train
     for number in (1, 2):
         assert torch.equal(pairs.epoch(number).first, again.epoch(number).first)
@@ -208,7 +208,7 @@ def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, ev
 def test_a_fresh_epoch_that_meets_the_evaluation_set_stops_training(
     latents: Latents, evaluation: EvaluationSet
 ) -> None:
-    pairs = TemporalPairs(latents, count=200, validation=20, exclude=evaluation)
+    pairs = TemporalPairs(latents.without(evaluation), count=200, validation=20)
     seen = logged_pairs(latents, 100)
     pairs._exclusion = Exclusion(latents.logs, [seen])
     pairs._sample = lambda epoch: TemporalPairs(latents, count=2000, validation=20, sampling="mostly-endpoints").train
@@ -219,7 +219,7 @@ def test_a_fresh_epoch_that_meets_the_evaluation_set_stops_training(
 def test_oracle_pairs_have_true_distances_between_any_rows(
     task: TopoNav, latents: Latents, evaluation: EvaluationSet
 ) -> None:
-    pairs = OraclePairs(latents, task, count=1000, validation=100, exclude=evaluation)
+    pairs = OraclePairs(latents.without(evaluation), task, count=1000, validation=100)
     states = latents.logs.columns["state"]
     expected = task.distance(states[pairs.train.first.numpy()], states[pairs.train.second.numpy()])
     np.testing.assert_array_equal(pairs.train.gap.numpy(), expected.astype(np.float32))
@@ -303,7 +303,7 @@ def test_logs_too_coarse_to_tell_sources_from_coincidences_are_reported(
     logs = reordered(stored(driven, rounding))
     latents = Latents(torch.zeros(logs.rows, 1), logs)
     with pytest.warns(ReachcostWarning, match=f"to {step}, too coarse"):
-        proof = TemporalPairs(latents, count=1000, validation=100, exclude=goals).record["exclusion"]
+        proof = TemporalPairs(latents.without(goals), count=1000, validation=100).record["exclusion"]
     assert proof["too_coarse_for"] == {goals.fingerprint: step}
     assert proof["evaluation_sets_sha256"] == []
     assert proof["excluded_episodes"] == proof["overlapping_rows"] == 0
@@ -314,7 +314,7 @@ def test_coincidences_do_not_overlap(rounding: str, driven: Logs, fresh: Evaluat
     latents = Latents(torch.zeros(driven.rows, 1), stored(driven, rounding))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        proof = TemporalPairs(latents, count=1000, validation=100, exclude=fresh).record["exclusion"]
+        proof = TemporalPairs(latents.without(fresh), count=1000, validation=100).record["exclusion"]
     assert proof["excluded_episodes"] == 0
     assert "too_coarse_for" not in proof
 

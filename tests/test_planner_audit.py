@@ -84,12 +84,13 @@ def rooms(world: TwoRoom, lewm: JepaWorldModel, logged: Latents) -> Parts:
 @pytest.fixture(scope="module")
 def limited(rooms: Parts) -> Parts:
     """Logs that keep away from the door."""
-    return replace(rooms, latents=covered_latents(rooms.latents, "limited", rooms.task, None, rooms.goals, seed=0))
+    latents = rooms.latents.without(rooms.goals)
+    return replace(rooms, latents=covered_latents(latents, "limited", rooms.task, None, seed=0))
 
 
 @pytest.fixture(scope="module")
 def trm(rooms: Parts) -> HeadCost:
-    return HeadCost(fit(TemporalPairs(rooms.latents, 20_000, exclude=rooms.goals), QUICK))
+    return HeadCost(fit(TemporalPairs(rooms.latents.without(rooms.goals), 20_000), QUICK))
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +142,10 @@ def test_a_repaired_planner_has_no_fault(repaired: Audit, rooms: Parts) -> None:
 
 @pytest.mark.parametrize("labels", ["oracle", "temporal"])
 def test_a_head_without_logs_of_the_doorway_fails_at_coverage(limited: Parts, labels: str) -> None:
-    count, goals = 15_000, limited.goals
+    count = 15_000
     oracle = labels == "oracle"
-    pairs = OraclePairs(limited.latents, limited.task, count, exclude=goals) if oracle else None
-    head = HeadCost(fit(pairs or TemporalPairs(limited.latents, count, exclude=goals), QUICK))
+    pairs = OraclePairs(limited.latents, limited.task, count) if oracle else None
+    head = HeadCost(fit(pairs or TemporalPairs(limited.latents, count), QUICK))
     audit = limited.audit(head)
     assert audit.verdict == "coverage"
     assert outcomes(audit)["ranking"] == "fail"
@@ -154,7 +155,7 @@ def test_a_head_without_logs_of_the_doorway_fails_at_coverage(limited: Parts, la
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
 def test_the_advice_for_coverage_fixes_the_planner(limited: Parts) -> None:
     assert "reachcost fit --labels imagined" in RULES["coverage"].advice
-    pairs = ImaginedPairs(limited.model, limited.latents, 50_000, exclude=limited.goals)
+    pairs = ImaginedPairs(limited.model, limited.latents, 50_000)
     audit = limited.audit(HeadCost(fit(pairs)))
     assert audit.verdict == "none"
     assert outcomes(audit)["ranking"] == outcomes(audit)["execution"] == "pass"

@@ -25,7 +25,7 @@ def equal(one: LearnedHead, other: LearnedHead) -> bool:
 def test_a_repair_encodes_samples_pairs_and_fits(
     shuffled: bool, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet
 ) -> None:
-    pairs = TemporalPairs(latents, 4000, exclude=evaluation, holdout=HOLDOUT, seed=3)
+    pairs = TemporalPairs(latents.without(evaluation), 4000, holdout=HOLDOUT, seed=3)
     expected = fit(pairs.shuffled() if shuffled else pairs, QUICK, seed=3)
     settings = {"exclude": evaluation, "pairs": 4000, "recipe": QUICK, "seed": 3, "shuffled": shuffled}
     assert equal(repair(None, latents, **settings, references=False), expected)

@@ -83,7 +83,7 @@ def test_held_out_episodes_are_not_in_the_graph() -> None:
 def test_evaluation_episodes_leave_no_transition() -> None:
     logs = latents_of(*[corridor(0, 30) + 100 * number for number in range(10)])
     goals = rc.data.logged_goals(logs.logs, offset=9, count=1)
-    pairs = StitchedPairs(logs, 500, 100, places=500, exclude=goals, holdout=0.0)
+    pairs = StitchedPairs(logs.without(goals), 500, 100, places=500, holdout=0.0)
     proof = pairs.record["exclusion"]
     assert proof["excluded_episodes"] == 1
     assert proof["overlapping_rows"] == 0
@@ -216,7 +216,7 @@ def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) ->
 def test_imagination_begins_in_no_evaluation_episode(model: JepaWorldModel) -> None:
     task = rc.make_task("tworoom")
     latents, goals = rc.encode_logs(model, task.generate_logs(400)), task.evaluation_set("high-distance")
-    pairs = ImaginedPairs(model, latents, 200, 50, Imagination(400, 3), places=100, keep=400, exclude=goals)
+    pairs = ImaginedPairs(model, latents.without(goals), 200, 50, Imagination(400, 3), places=100, keep=400)
     assert pairs.record["exclusion"]["overlapping_episodes"] == 0
     assert pairs.record["exclusion"]["excluded_episodes"] > 0
 
@@ -280,9 +280,9 @@ def test_the_command_chooses_labels_by_default(
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
 def test_pairs_are_sampled_again_from_their_record(labelled: rc.fitting.LabelledRecipe) -> None:
     task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
-    latents, goals = rc.encode_logs(model, task.generate_logs(100)), task.evaluation_set()
-    pairs = labelled.sample(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)
-    again = recorded_pairs(pairs.record, latents, model, goals)
+    latents = rc.encode_logs(model, task.generate_logs(100)).without(task.evaluation_set())
+    pairs = labelled.sample(latents, 500, holdout=0.1, seed=3, model=model)
+    again = recorded_pairs(pairs.record, latents, model)
     assert again.record == pairs.record
     assert torch.equal(again.train.gap, pairs.train.gap)
     assert torch.equal(again.validation.second, pairs.validation.second)

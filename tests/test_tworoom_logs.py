@@ -107,7 +107,7 @@ def test_the_default_set_needs_the_doorway_as_often_as_the_papers() -> None:
 def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
     evaluation = TASK.evaluation_set("high-distance")
     latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
-    pairs = TemporalPairs(latents, count=20_000, validation=2000, exclude=evaluation)
+    pairs = TemporalPairs(latents.without(evaluation), count=20_000, validation=2000)
     exclusion = pairs.record["exclusion"]
     assert evaluation.source_episodes is not None
     assert exclusion["excluded_episodes"] == len(np.unique(evaluation.source_episodes))
@@ -123,7 +123,7 @@ def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
     evaluation = [TASK.evaluation_set("high-distance"), TASK.evaluation_set("balanced")]
     part = TASK.generate_logs(episodes=9000)
     latents = Latents(torch.from_numpy(part.columns["state"]), part)
-    record = TemporalPairs(latents, count=5000, validation=500, exclude=evaluation).record["exclusion"]
+    record = TemporalPairs(latents.without(evaluation), count=5000, validation=500).record["exclusion"]
     sources = np.concatenate([np.asarray(chosen.source_episodes).ravel() for chosen in evaluation])
     assert record["excluded_episodes"] >= len(np.unique(sources[sources < 9000]))
     assert len(record["evaluation_sets_sha256"]) == 2

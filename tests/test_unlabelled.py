@@ -86,7 +86,7 @@ def test_goals_of_an_evaluation_pair_are_resampled() -> None:
     """A set that was not sampled from logs excludes no episode, but its pairs of start and goal."""
     latents = latents_of(*[corridor(0, 4)] * 30)
     goals = rc.EvaluationSet(np.array([[0.0]], np.float32), np.array([[3.0]], np.float32))
-    transitions = Transitions(latents, future=0.5, exclude=goals)
+    transitions = Transitions(latents.without(goals), future=0.5)
     sampled = transitions.epoch(0, count=2000)
     ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (sampled[0], sampled[2])), strict=True))
     assert (0.0, 2.0) in ends

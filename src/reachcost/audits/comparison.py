@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.fitting.fit import fit, shuffled_head
 from reachcost.fitting.logged_audit import largest_pools, logged_audit, some_episodes
 from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, default_recipes
@@ -60,8 +61,8 @@ class Choice:
 
 
 def choose_recipe(
-    model: WorldModel | Latents,
-    logs: Logs | None = None,
+    model: WorldModel | None,
+    logs: Logs | Latents,
     recipes: Mapping[str, Recipe | LabelledRecipe] | None = None,
     *,
     exclude: EvaluationSets = None,
@@ -75,8 +76,8 @@ def choose_recipe(
     difference over goals must lie above zero, at a level corrected for the number of comparisons.
 
     Args:
-        model: The world model, or latents of the logs.
-        logs: Logs to encode; None with latents.
+        model: The world model. With latents it may be None, but then no labels are imagined.
+        logs: Logs that the model can encode, or their latents.
         recipes: Recipes to compare by name, the default first; by default `default_recipes`.
         exclude: Evaluation sets whose episodes are used neither for training nor for the choice.
         pairs: Training pairs per epoch; fewer than for the final head are enough.
@@ -91,15 +92,9 @@ def choose_recipe(
     (True, True)
     """
     progress = as_progress(progress)
-    if isinstance(model, Latents):
-        latents, imagining = model, None
-        if logs is not None and logs is not latents.logs:
-            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
-    elif logs is None:
-        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
-    else:
-        latents, imagining = encode_logs(model, logs, progress=progress), model
-    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
+    latents = logs if isinstance(logs, Latents) else encode_logs(cast(WorldModel, model), logs, progress=progress)
+    latents = latents.without(exclude)
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, latents.excluded).episodes)
     compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
     pools = [largest_pools(latents, half, seed) for half in halves]
@@ -114,8 +109,7 @@ def choose_recipe(
             warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
-                given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
-                sampled = labelled.sample(training, pairs, **given)
+                sampled = labelled.sample(training, pairs, holdout=HOLDOUT, seed=seed + number, model=model)
                 recipe = labelled.recipe_for(sampled)
                 costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:
@@ -125,7 +119,12 @@ def choose_recipe(
     episodes = [latents.logs.episode_of(one.goals) for one in pools]
     name, reason = best_recipe(list(compared), spearman, episodes)
     both, every = _joined(spearman), np.concatenate(episodes)
-    _warn_of_floors(name, both, every)
+    for floor in FLOORS:
+        if clustered_mean(both[name] - both[floor], every)[0] <= 0:
+            means = " and ".join(f"{both[cost].mean():.2f}" for cost in (name, floor))
+            what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
+            warnings.warn(what, ReachcostWarning, stacklevel=2)
+            break
     first = next(iter(compared))
     rows = [_row(cost, {"rho_logged": ours, "difference": ours - both[first]}, every) for cost, ours in both.items()]
     metrics, headings = ("rho_logged", "difference"), {"difference": (f"minus {first}", 4)}
@@ -159,16 +158,6 @@ def _joined(halves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]
     return {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
 
-def _warn_of_floors(name: str, ranks: Mapping[str, np.ndarray], episodes: np.ndarray) -> None:
-    """Warn if the chosen recipe is not better than a baseline."""
-    for floor in FLOORS:
-        if clustered_mean(ranks[name] - ranks[floor], episodes)[0] <= 0:
-            means = " and ".join(f"{ranks[cost].mean():.2f}" for cost in (name, floor))
-            what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
-            warnings.warn(what, ReachcostWarning, stacklevel=3)
-            return
-
-
 def _row(name: str, metrics: Mapping[str, np.ndarray], episodes: np.ndarray) -> TableRow:
     """Means of metrics [G] over goals, with intervals over the episodes of goals [G]."""
     ours = {metric: float(values.mean()) for metric, values in metrics.items()}
@@ -180,8 +169,7 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
     if not isinstance(recipes, Mapping) or not recipes:
         raise ReachcostError("there are no recipes to compare: give recipes={name: Recipe(...)}, the default first")
     for name, recipe in recipes.items():
-        if not isinstance(recipe, Recipe | LabelledRecipe):
-            raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
+        require_type(recipe, Recipe | LabelledRecipe, f"recipe {name!r}", "give a Recipe or a LabelledRecipe")
         if name in FLOORS:
             raise ReachcostError(f"recipe {name!r} has the name of a baseline: give it another name")
     return {name: LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe for name, recipe in recipes.items()}

@@ -128,8 +128,8 @@ def _shuffled(subject: Subject) -> Criterion:
     record = head.record["pairs"]
     # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
     # place, so the pairs of the control may exclude other episodes than those of the head.
-    excluded = subject.evaluation if "exclusion" in record else None
-    pairs = recorded_pairs(record, subject.latents, subject.model, excluded)
+    latents = subject.latents.without(subject.evaluation if "exclusion" in record else None)
+    pairs = recorded_pairs(record, latents, subject.model)
     recipe, seed = Recipe(**head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
     (shuffled,) = 100.0 * run(subject, {"shuffled": HeadCost(control)}).success
@@ -165,19 +165,18 @@ def _larger_search(subject: Subject) -> Criterion:
 
 def _coverage(subject: Subject) -> Criterion:
     task, evaluation = subject.require_simulator()
-    latents, seed = subject.latents, subject.seed
+    latents, seed = subject.latents.without(evaluation), subject.seed
     if not task.offers("distance"):
         raise Untested("needs a task with an oracle distance")
     if "state" not in latents.logs.columns:
         raise Untested("needs logs with a column `state`")
-    anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=seed).validation
-    _, places = located_rows(latents, task, evaluation, seed)
+    anywhere = OraclePairs(latents, task, count=1, seed=seed).validation
+    _, places = located_rows(latents, task, seed)
     rows = max(2, int(min(COVERAGE_ROWS, (places == FAR).sum(), 2 * (places == NEAR).sum())))
 
     def pairs(setting: str) -> OraclePairs:
-        part = covered_latents(latents, setting, task, rows, evaluation, seed)
-        groups = pair_groups(setting, task)
-        return OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=seed, groups=groups)
+        part = covered_latents(latents, setting, task, rows, seed)
+        return OraclePairs(part, task, COVERAGE_PAIRS, seed=seed, groups=pair_groups(setting, task))
 
     sampled = {setting: pairs(setting) for setting in ("limited", "balanced")}
     recipe, progress = Recipe.paper(epochs=8), subject.progress
@@ -188,7 +187,7 @@ def _coverage(subject: Subject) -> Criterion:
         return Criterion("", "undecided", why)
     costs = {name: HeadCost(head) for name, head in heads.items()}
     found = sasc(task, subject.model, costs, evaluation, planned_pools(subject))
-    limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
+    limited, balanced = (found.rankings[name].oracle_best_rank for name in costs)
     text = (
         f"error {errors['limited']:.3g} without the bottleneck, {errors['balanced']:.3g} with it (in the unit of the "
         f"oracle distance); rank {limited.mean():.1f} % and {balanced.mean():.1f} %"

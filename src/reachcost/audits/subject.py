@@ -64,7 +64,10 @@ class Subject:
             raise ReachcostError(f"planner is {self.planner!r}: give a sampling planner, such as CEM()")
         if self.planner.from_logs:
             raise ReachcostError("the planner begins with logged actions: give one without from_logs")
-        self._require_columns()
+        if self.state_columns is not None and (states := self.latents.logs.columns.get("state")) is not None:
+            width = int(np.prod(states.shape[1:]))
+            if not len(self.state_columns) or not all(0 <= number < width for number in self.state_columns):
+                raise ReachcostError(f"state_columns are {list(self.state_columns)}: choose from 0 to {width - 1}")
         require_one_model({"audited": self.cost}, self.model)
         for latents in filter(None, (self.latents, self.held_out)):
             require_latents_of(self.model, latents)
@@ -72,14 +75,6 @@ class Subject:
             _require_unseen(self.latents.logs, self.held_out.logs)
         if any(pairs["logs_sha256"] != self.latents.logs.fingerprint for pairs in self.records):
             raise ReachcostError("the head was fitted on other logs: give the logs it was fitted on")
-
-    def _require_columns(self) -> None:
-        columns = self.latents.logs.columns
-        if self.state_columns is None or "state" not in columns:
-            return
-        width = int(np.prod(columns["state"].shape[1:]))
-        if not len(self.state_columns) or not all(0 <= number < width for number in self.state_columns):
-            raise ReachcostError(f"state_columns are {list(self.state_columns)}: choose from 0 to {width - 1}")
 
     def rule(self, rule: Rule) -> Rule:
         """The rule, with its custom threshold if there is one."""

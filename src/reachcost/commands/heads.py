@@ -77,7 +77,7 @@ def fit(
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
     chosen_recipe = LabelledRecipe(rc.Recipe.paper()) if recipe == "paper" else LabelledRecipe(labels=labels)
     if recipe == "auto":
-        choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
+        choice = choose_recipe(loaded, latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
         console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
         say(f"recipe: {choice.name}, as {choice.reason}")
         chosen_recipe = choice.best

@@ -170,24 +170,18 @@ class StandardisedL2:
         return DeviceCopies(self.std)
 
 
-def true_distance(task: Task | None) -> str:
-    """Label of the oracle distance, with its unit if the task defines one."""
-    unit = "" if task is None else task.distance_unit
-    return f"{unit} of true distance" if unit else "true distance"
-
-
 def unit_of(name: str, cost: TerminalCost | None, task: Task | None = None) -> str:
     """Unit of a cost; empty if unknown.
 
     >>> unit_of("raw", LatentMSE()), unit_of("mine", None)
     ('mean squared latent difference', '')
     """
-    if name == ORACLE:
-        return true_distance(task)
+    labels = [getattr(head, "record", {}).get("pairs", {}).get("labels") for head in getattr(cost, "heads", ())]
+    if name == ORACLE or labels == [ORACLE]:
+        return f"{task.distance_unit} of true distance" if task is not None and task.distance_unit else "true distance"
     if isinstance(cost, LatentMSE):
         return "mean squared latent difference"
-    records = [getattr(head, "record", {}).get("pairs", {}) for head in getattr(cost, "heads", ())]
-    return "" if len(records) != 1 else true_distance(task) if records[0].get("labels") == ORACLE else "steps"
+    return "steps" if len(labels) == 1 else ""
 
 
 def evaluated_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]:

@@ -118,6 +118,15 @@ EvaluationSets: TypeAlias = EvaluationSet | Sequence[EvaluationSet] | None
 """Type of arguments that take one evaluation set, several or none."""
 
 
+def as_sets(exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
+    """Evaluation sets to exclude, as a tuple; raises an error for anything else."""
+    given: Any = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
+    for chosen in given:
+        if not isinstance(chosen, EvaluationSet):
+            raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r:.80}: see task.evaluation_set(name)")
+    return tuple(given)
+
+
 def require_set(evaluation: object) -> None:
     """Raise an error for anything but an evaluation set, such as a name."""
     require_type(evaluation, EvaluationSet, "evaluation", "give a set, task.evaluation_set(name) or rc.EvaluationSet")

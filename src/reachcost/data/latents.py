@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from reachcost.core.files import cache_directory, write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.parallel import parallel_map
 from reachcost.core.progress import Progress, as_progress
+from reachcost.data.evaluation import EvaluationSet, EvaluationSets, as_sets
 from reachcost.data.logs import Logs, require_logs
 from reachcost.data.models import encode_rows, fingerprint_of, name_of, require_model
 from reachcost.errors import ReachcostError, ReachcostWarning, require_type
@@ -52,11 +53,13 @@ class Latents:
         values: float32 [R, D].
         logs: The logs, R rows.
         model: Name and sha256 of the world model, if it has a fingerprint.
+        excluded: Evaluation sets that no training pair may overlap with, see `without`.
     """
 
     values: Tensor
     logs: Logs
     model: dict[str, str] = field(default_factory=dict)
+    excluded: tuple[EvaluationSet, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.values) != self.logs.rows:
@@ -73,7 +76,16 @@ class Latents:
 
     def keep(self, rows: np.ndarray) -> Latents:
         """The latents of some rows, ascending, with the logs of these rows."""
-        return Latents(self.read(rows), self.logs.keep(rows), self.model)
+        return Latents(self.read(rows), self.logs.keep(rows), self.model, self.excluded)
+
+    def without(self, exclude: EvaluationSets) -> Latents:
+        """The same latents, of which evaluation sets are excluded from all training pairs, in addition to earlier ones.
+
+        No pair then has the start and goal state of an evaluation episode, in either order. No pair is from a logged
+        episode that provided a start or goal. Records of pairs have the measured overlap.
+        """
+        sets = {chosen.fingerprint: chosen for chosen in (*self.excluded, *as_sets(exclude))}
+        return replace(self, excluded=tuple(sets.values())) if sets else self
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

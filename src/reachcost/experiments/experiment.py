@@ -128,23 +128,22 @@ class Experiment(Recording):
             raise ReachcostError(f"{plan.labels} pairs are sampled by `repair`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
         counts: Any = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
-        exclude = self.kept_out(plan, evaluation)
         if plan.labels == "oracle":
             groups = pair_groups(plan.coverage, self.task)
-            drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
+            drawn: Pairs = OraclePairs(latents, self.task, **counts, groups=groups)
         else:
             rows = None if plan.coverage else plan.rows
-            drawn = plan.sample(latents, **counts, exclude=exclude, rows=rows, holdout=plan.holdout)
+            drawn = plan.sample(latents, **counts, rows=rows, holdout=plan.holdout)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
 
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
-        """Return the encoded logs of the pairs of a head: all of them, or those that its coverage keeps."""
-        latents, exclude = self.latents(member.model), self.kept_out(plan, evaluation)
+        """Return the encoded logs of a head, or the part that its coverage keeps, with the set that it must not see."""
+        latents = self.latents(member.model).without(self.kept_out(plan, evaluation))
         if plan.episodes is not None:
             latents = latents.keep(np.arange(latents.logs.lengths[: plan.episodes].sum()))
         if not plan.coverage:
             return latents
-        return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self.pair_seed(seed))
+        return covered_latents(latents, plan.coverage, self.task, plan.rows, self.pair_seed(seed))
 
     def kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
         """Return the evaluation set whose episodes a head must not see, if there is one."""
@@ -251,7 +250,6 @@ class HeadRun(RunSpec):
             head = repair(
                 recording.model(member.model),
                 recording.learned_from(member, plan, seed, self.evaluation),
-                exclude=recording.kept_out(plan, self.evaluation),
                 pairs=plan.pairs,
                 recipe=plan,
                 seed=seed,

@@ -39,7 +39,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-Answer = Callable[[PlanRequest, Callable[[], bool]], dict[str, Any]]
 
 
 def serve(engine: Engine, port: int, ready: Callable[[str], None]) -> None:
@@ -107,7 +106,7 @@ def application(engine: Engine, token: str, port: int) -> Starlette:
         require_own(request)
         return HTMLResponse(page, headers=HEADERS)
 
-    async def respond(request: Request, answer: Answer) -> Response:
+    async def respond(request: Request, answer: Callable[[PlanRequest, Callable[[], bool]], Any]) -> Response:
         require_own(request)
         try:
             parsed = PlanRequest.parse(await read_body(request))
@@ -123,11 +122,8 @@ def application(engine: Engine, token: str, port: int) -> Starlette:
     async def plan(request: Request) -> Response:
         return await respond(request, engine.plan)
 
-    routes = [
-        Route("/{token}/", show_page),
-        Route("/{token}/field", field, methods=["POST"]),
-        Route("/{token}/plan", plan, methods=["POST"]),
-    ]
+    routes = [Route("/{token}/", show_page)]
+    routes += [Route(f"/{{token}}/{answer.__name__}", answer, methods=["POST"]) for answer in (field, plan)]
     return Starlette(routes=routes, exception_handlers=HANDLERS)
 
 

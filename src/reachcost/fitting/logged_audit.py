@@ -7,7 +7,8 @@ little, because a noisy policy wanders. The second-shortest time among neighbour
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -35,12 +36,9 @@ class TooFewGoals(ReachcostError):
 class LoggedPools:
     """G goals, each with a pool of S earlier states of episodes that pass near it."""
 
-    goals: np.ndarray
-    """Log rows [G]."""
-    candidates: np.ndarray
-    """Log rows [G, S]."""
-    fastest: np.ndarray
-    """Steps of the fastest logged path from near the candidate to near the goal [G, S]."""
+    goals: np.ndarray  # log rows [G]
+    candidates: np.ndarray  # log rows [G, S]
+    fastest: np.ndarray  # steps of the fastest logged path from near the candidate to near the goal [G, S]
 
 
 def logged_pools(
@@ -79,13 +77,10 @@ def logged_pools(
 def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> LoggedPools:
     """Pools of the largest of four sizes that some episodes allow."""
     rows = int(latents.logs.lengths[episodes].sum())
-    for goals, candidates in POOL_SIZES[:-1]:
-        if max(goals, candidates) * ROWS > rows:
-            continue  # such pools fail, after a long search
-        try:
-            return logged_pools(latents, episodes, goals, candidates, seed)
-        except TooFewGoals:
-            continue
+    for sizes in POOL_SIZES[:-1]:
+        if max(sizes) * ROWS <= rows:  # larger pools fail, after a long search
+            with suppress(TooFewGoals):
+                return logged_pools(latents, episodes, *sizes, seed)
     return logged_pools(latents, episodes, *POOL_SIZES[-1], seed)
 
 
@@ -94,7 +89,7 @@ def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
     logs = latents.logs
     columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
     rows = np.flatnonzero(logs.in_episodes(episodes))
-    return Latents(latents.values, Logs(columns, logs.lengths), latents.model).keep(rows)
+    return replace(latents, logs=Logs(columns, logs.lengths)).keep(rows)
 
 
 @torch.no_grad()

@@ -80,7 +80,12 @@ class LabelledRecipe:
         require_type(self.directed, bool, "directed", "give True or False")
         if self.labels not in self.known:
             raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(self.known)}")
-        require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
+        if self.labels != "temporal" and (self.sampling != "balanced" or self.max_gap is not None):
+            raise ReachcostError(
+                f"{self.labels} labels are of any two states: leave sampling and max_gap at their defaults"
+            )
+        if self.labels not in ("imagined", "mixed", "auto") and self.imagination is not None:
+            raise ReachcostError(f"{self.labels} labels are not imagined: leave imagination out")
         if self.labels == "auto" and self.directed:
             raise ReachcostError("auto labels measure whether they are directed: leave directed out")
 
@@ -110,17 +115,7 @@ class LabelledRecipe:
         return ImaginedPairs(model, latents, count, imagination=self.imagination, logged=mixed, **further)
 
 
-def require_label_settings(labels: str, sampling: str, max_gap: int | None, imagination: Imagination | None) -> None:
-    """Refuse settings that labels of this source would ignore."""
-    if labels != "temporal" and (sampling != "balanced" or max_gap is not None):
-        raise ReachcostError(f"{labels} labels are of any two states: leave sampling and max_gap at their defaults")
-    if labels not in ("imagined", "mixed", "auto") and imagination is not None:
-        raise ReachcostError(f"{labels} labels are not imagined: leave imagination out")
-
-
-def recorded_pairs(
-    record: Mapping[str, Any], latents: Latents, model: WorldModel, exclude: EvaluationSets = None
-) -> Pairs:
+def recorded_pairs(record: Mapping[str, Any], latents: Latents, model: WorldModel) -> Pairs:
     """Pairs sampled again by the settings in a head's record (`head.record["pairs"]`)."""
     settings = {name: record[name] for name in ("labels", "sampling", "max_gap", "directed") if name in record}
     if "trajectories" in record:
@@ -131,7 +126,6 @@ def recorded_pairs(
         record["train_pairs"],
         model=model,
         validation=record["validation_pairs"],
-        exclude=exclude,
         holdout=record.get("holdout", 0.0),
         seed=record["seed"],
         **{name: record[name] for name in names if name in record},
@@ -159,7 +153,6 @@ def choose_labels(
     *,
     model: WorldModel | None = None,
     imagination: Imagination | None = None,
-    exclude: EvaluationSets = None,
     holdout: float = 0.1,
     seed: int = 0,
     progress: Progress | bool | None = None,
@@ -171,10 +164,9 @@ def choose_labels(
     """
     require_latents(latents)
     progress, timed = as_progress(progress), bool((latents.logs.lengths >= 2).any())
-    given: dict[str, Any] = {"exclude": exclude, "seed": seed}
-    full = {**given, "holdout": holdout, "progress": progress}
+    full: dict[str, Any] = {"holdout": holdout, "seed": seed, "progress": progress}
     against = dict[str, list[str]]()
-    compared = partial(arguments_for_logged_times, latents, min(count, MAX_PAIRS), progress=progress, **given)
+    compared = partial(arguments_for_logged_times, latents, min(count, MAX_PAIRS), seed=seed, progress=progress)
 
     def attempt(name: str, sample: Callable[[], AnyPairs]) -> AnyPairs | None:
         try:
@@ -190,7 +182,7 @@ def choose_labels(
         pairs.record["chosen"] = {"reason": reason, "against": found}
         return pairs
 
-    Exclusion(latents.logs, exclude)  # its warnings about evaluation sets must be shown, those below need not
+    Exclusion(latents.logs, latents.excluded)  # its warnings about evaluation sets must be shown, those below need not
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReachcostWarning)  # `against` has the warnings of the labels
         progress.step("shortest logged paths")
@@ -213,7 +205,7 @@ def choose_labels(
                 connects = "logs leave states unconnected that the world model connects"
                 return chosen(imagined, connects if timed else "these logs have no times")
     if timed:
-        return chosen(TemporalPairs(latents, count, **given, holdout=holdout), "longer paths cannot be trusted")
+        return chosen(TemporalPairs(latents, count, holdout=holdout, seed=seed), "longer paths cannot be trusted")
     reasons = "" if model is None else f" ({'; '.join(against['imagined'])})"
     raise ReachcostError(
         f"these logs have no times, and the world model cannot imagine labels for them{reasons}: "
@@ -227,7 +219,6 @@ def arguments_for_logged_times(
     source: Callable[..., Pairs],
     trusted: bool,
     *,
-    exclude: EvaluationSets,
     seed: int,
     progress: Progress,
 ) -> list[str]:
@@ -237,7 +228,7 @@ def arguments_for_logged_times(
     on half of the episodes. The reason is that the second ranks the states of the other half clearly better. With too
     few logs for this comparison, a source is used if it is `trusted`.
     """
-    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, latents.excluded).episodes)
     shuffled = generator(seed, "judged-labels").permutation(usable)
     learned, ranked = np.array_split(shuffled[: 2 * MAX_EPISODES], 2)
     try:
@@ -248,7 +239,7 @@ def arguments_for_logged_times(
     for name, sample in (("these labels", source), ("logged times", TemporalPairs)):
         progress.step(f"{name} on held-out logs")
         try:
-            pairs = sample(training, count, exclude=exclude, holdout=0.1, seed=seed)
+            pairs = sample(training, count, holdout=0.1, seed=seed)
         except ReachcostError as error:
             return [] if trusted else [f"on half of the logs {error}"]
         heads[name] = HeadCost(fit(pairs, seed=seed, progress=progress))
@@ -289,7 +280,7 @@ def repair(
     Args:
         model: The world model. With latents it may be None, but then no labels are imagined.
         logs: Logs that the model can encode, or their latents.
-        exclude: Evaluation sets to exclude, as for `TemporalPairs`.
+        exclude: Evaluation sets to exclude, as by `Latents.without`.
         pairs: Number of training pairs per epoch.
         recipe: A `LabelledRecipe` has label source and training; a plain `Recipe` trains on logged times, as in the
             paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
@@ -311,11 +302,11 @@ def repair(
     require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
     progress = as_progress(progress)
     latents = logs if isinstance(logs, Latents) else encode_logs(cast(WorldModel, model), logs, progress=progress)
+    latents = latents.without(exclude)
 
     labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
     progress.step("choice of labels" if labelled.labels == "auto" else "labels")
-    given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed, "model": model, "progress": progress}
-    sampled = labelled.sample(latents, pairs, **given)
+    sampled = labelled.sample(latents, pairs, holdout=HOLDOUT, seed=seed, model=model, progress=progress)
     training = labelled.recipe_for(sampled)
 
     progress.step("head")

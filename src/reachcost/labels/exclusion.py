@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtrc
 
-from reachcost.data.evaluation import EvaluationSet, EvaluationSets
+from reachcost.data.evaluation import EvaluationSet, EvaluationSets, as_sets
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 
@@ -44,7 +44,9 @@ class Exclusion:
     """
 
     def __init__(self, logs: Logs, exclude: EvaluationSets) -> None:
-        self.logs, self.sets = logs, _checked_sets(logs, exclude)
+        self.logs, self.sets = logs, as_sets(exclude)
+        for chosen in self.sets:
+            _require_states(logs, chosen)
         self._is_source = np.zeros(logs.rows, bool)
         self._banned, self._too_coarse = np.empty(0, np.int64), dict[str, str]()
         if self.sets:
@@ -91,7 +93,7 @@ class Exclusion:
             names = ", ".join(chosen.name for chosen in self.sets)
             raise ReachcostError(
                 f"of {len(first)} pairs, {pairs} are evaluation pairs, and {touched} rows in {episodes} episodes are "
-                f"sources of {names}: sample the pairs with exclude= those sets"
+                f"sources of {names}: sample the pairs of latents.without(those sets)"
             )
         sets = [chosen.fingerprint for chosen in self.sets]
         return {
@@ -102,20 +104,15 @@ class Exclusion:
         }
 
 
-def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    given: Any = exclude if isinstance(exclude, list | tuple) else [] if exclude is None else [exclude]
-    for chosen in given:
-        if not isinstance(chosen, EvaluationSet):
-            raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r:.80}: see task.evaluation_set(name)")
-        if "state" not in logs.columns:
-            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-        logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
-        if logged != wanted:
-            raise ReachcostError(
-                f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
-                "give the set of the task that made the logs"
-            )
-    return tuple(given)
+def _require_states(logs: Logs, chosen: EvaluationSet) -> None:
+    if "state" not in logs.columns:
+        raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
+    logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
+    if logged != wanted:
+        raise ReachcostError(
+            f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
+            "give the set of the task that made the logs"
+        )
 
 
 class LoggedStates:

@@ -15,7 +15,6 @@ from torch import Tensor
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of, discrete_actions
-from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, model_identity, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.data.models import history_of, predict_ends, require_model
@@ -39,13 +38,9 @@ class Imagination:
     """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere."""
 
     trajectories: int = 100_000
-    """Number of trajectories."""
-    blocks: int = 8
-    """Action blocks (or discrete actions) of each."""
-    persistence: float = 0.9
-    """Probability that an action is kept from one block to the next."""
-    noise: float = 0.5
-    """Standard deviation of the noise on every action, divided by that of the logged actions."""
+    blocks: int = 8  # action blocks (or discrete actions) of a trajectory
+    persistence: float = 0.9  # probability that an action is kept from one block to the next
+    noise: float = 0.5  # standard deviation of the noise on every action, divided by that of the logged actions
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -103,13 +98,13 @@ class ImaginedPairs(GraphPairs):
     are as for `TemporalPairs` and `StitchedPairs`.
 
     Args:
-        latents: Latents of the frames to start from; labels do not use their order and times.
+        latents: Latents of the frames to start from; labels do not use their order and times. Source episodes of
+            excluded evaluation sets provide neither starts nor logged transitions.
         imagination: Number and length of the trajectories, and their actions.
         places: Number of places; by default one for 300 transitions, at most 6,000.
         least: Fewest occurrences for a transition to count: a single one may be an error through a wall.
         logged: Also count logged transitions of the same length (`mixed` labels).
         keep: Number of imagined latents for pairs.
-        exclude: Evaluation sets whose source episodes provide neither starts nor logged transitions.
         holdout: Share of the kept trajectories for validation pairs.
     """
 
@@ -127,7 +122,6 @@ class ImaginedPairs(GraphPairs):
         directed: bool = False,
         logged: bool = False,
         keep: int = 100_000,
-        exclude: EvaluationSets = None,
         holdout: float = 0.1,
         seed: int = 0,
         progress: Progress | bool | None = None,
@@ -138,7 +132,7 @@ class ImaginedPairs(GraphPairs):
         require_graph(places=places, least=least, keep=min(keep, MAX_PLACES))
         require_latents_of(model, latents)
         imagined, progress = imagination or Imagination(), as_progress(progress)
-        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
+        logs, exclusion = latents.logs, Exclusion(latents.logs, latents.excluded)
         usable = exclusion.require_rows()
         self.frames = len(usable)
         start = generator(seed, "imagined-starts").choice(usable, imagined.trajectories)

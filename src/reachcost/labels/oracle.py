@@ -9,13 +9,14 @@ any states. `frames` takes any states, each as a separate episode, without times
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet, EvaluationSets
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -57,14 +58,13 @@ class OraclePairs(Pairs):
         task: Task,
         count: int = 100_000,
         validation: int = 10_000,
-        exclude: EvaluationSets = None,
         seed: int = 0,
         groups: Groups | None = None,
     ) -> None:
         require_latents(latents)
         require_task(task)
         require_counts(count, validation)
-        exclusion = Exclusion(latents.logs, exclude)
+        exclusion = Exclusion(latents.logs, latents.excluded)
         if "state" not in latents.logs.columns:
             raise ReachcostError("oracle labels are distances of states, but these logs have no column 'state': add it")
         usable, states = exclusion.require_rows(), latents.logs.columns["state"]
@@ -107,34 +107,32 @@ def _equally_many(groups: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def covered_latents(
-    latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet | None, seed: int
-) -> Latents:
-    """The part of the logs for a setting, at most `rows` rows, without the source episodes of an excluded set."""
+def covered_latents(latents: Latents, setting: str, task: Task, rows: int | None, seed: int) -> Latents:
+    """The part of the logs for a setting, at most `rows` rows, without the source episodes of excluded sets."""
     if setting in ANYWHERE:
-        usable = Exclusion(latents.logs, exclude).require_rows()
+        usable = Exclusion(latents.logs, latents.excluded).require_rows()
         location = np.zeros(len(usable), np.int64)
     else:
-        usable, location = located_rows(latents, task, exclude, seed)
+        usable, location = located_rows(latents, task, seed)
     kept = usable[covered_rows(location, setting, rows, generator(seed, "coverage"))]
     if setting != "frames":
         return latents.keep(kept)
     states = {"state": np.asarray(latents.logs.columns["state"])[kept]}
-    return Latents(latents.read(kept), Logs(states, np.ones(len(kept), int), latents.logs.observe), latents.model)
+    frames = Logs(states, np.ones(len(kept), int), latents.logs.observe)
+    return replace(latents, values=latents.read(kept), logs=frames)
 
 
-def located_rows(
-    latents: Latents, task: Task, exclude: EvaluationSet | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows without the source episodes of an excluded set [N], and their values of `Task.bottleneck` [N].
+def located_rows(latents: Latents, task: Task, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows without the source episodes of excluded sets [N], and their values of `Task.bottleneck` [N].
 
-    If the task defines no bottleneck, a sample of the rows is located by the paths of the excluded set.
+    If the task defines no bottleneck, a sample of the rows is located by the paths of the first excluded set.
     """
-    usable, states = Exclusion(latents.logs, exclude).require_rows(), np.asarray(latents.logs.columns["state"])
-    if exclude is None or task.offers("bottleneck") or not task.offers("distance"):
+    usable, states = Exclusion(latents.logs, latents.excluded).require_rows(), np.asarray(latents.logs.columns["state"])
+    if not latents.excluded or task.offers("bottleneck") or not task.offers("distance"):
         return usable, task.bottleneck(states[usable])
     usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])
-    return usable, bottleneck_of_paths(task, states[usable], exclude.spread(min(PATHS, len(exclude))))
+    paths = latents.excluded[0]
+    return usable, bottleneck_of_paths(task, states[usable], paths.spread(min(PATHS, len(paths))))
 
 
 def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) -> np.ndarray:

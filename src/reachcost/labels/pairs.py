@@ -14,7 +14,6 @@ from torch import Tensor
 
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.recipe import Recipe
@@ -130,11 +129,11 @@ def sample_allowed(
 
 
 def split_episodes(
-    latents: Latents, exclude: EvaluationSets, holdout: float, seed: int, length: int = 2
+    latents: Latents, holdout: float, seed: int, length: int = 2
 ) -> tuple[Exclusion, np.ndarray, np.ndarray]:
     """The exclusion, and training and validation episodes of `length` rows or more; all for both without holdout."""
     require_latents(latents)
-    logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
+    logs, exclusion = latents.logs, Exclusion(latents.logs, latents.excluded)
     usable = np.setdiff1d(np.flatnonzero(logs.lengths >= length), exclusion.episodes)
     count = max(1, round(holdout * len(usable))) if holdout else 0
     shuffled = generator(seed, "holdout").permutation(usable) if count else usable

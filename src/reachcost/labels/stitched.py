@@ -12,7 +12,6 @@ from torch import Tensor
 
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning, require_type
@@ -127,14 +126,13 @@ class StitchedPairs(GraphPairs):
         stride: int | None = None,
         least: int = 1,
         directed: bool = False,
-        exclude: EvaluationSets = None,
         holdout: float = 0.1,
         seed: int = 0,
         progress: Progress | bool | None = None,
     ) -> None:
         require_counts(count, validation, holdout)
         require_graph(places=places, stride=stride, least=least)
-        exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed)
+        exclusion, learned, held_out = split_episodes(latents, holdout, seed)
         logs, progress = latents.logs, as_progress(progress)
         self.held_out = np.sort(held_out) if holdout else held_out[:0]
         in_graph, validated = (logs.in_episodes(part) for part in (learned, held_out))

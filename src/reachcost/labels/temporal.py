@@ -11,7 +11,6 @@ import torch
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -49,12 +48,11 @@ class TemporalPairs(Pairs):
     """Pairs of rows of one logged episode, labelled by their gap.
 
     Args:
+        latents: Encoded logs; `latents.without(goals)` excludes evaluation sets.
         count, validation: Number of training pairs and of validation pairs.
         sampling: `balanced` (all gaps equally frequent), `random-rows` or `mostly-endpoints`.
         max_gap: The largest gap of balanced pairs; None for any.
         rows: Number of random log rows to pair; None for all.
-        exclude: Evaluation sets to exclude. No pair has the start and goal state of an evaluation episode, in either
-            order. No pair is from a logged episode that provided a start or goal. The record has the measured overlap.
         holdout: Share of the episodes for validation pairs alone; with 0 both kinds are from all episodes.
 
     >>> from reachcost import encode_logs, make_task
@@ -73,7 +71,6 @@ class TemporalPairs(Pairs):
         sampling: str = "balanced",
         max_gap: int | None = None,
         rows: int | None = None,
-        exclude: EvaluationSets = None,
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -84,7 +81,7 @@ class TemporalPairs(Pairs):
             raise ReachcostError(f"max_gap is {max_gap}: give 1 or more, with balanced sampling and without rows=")
         if rows is not None and (rows < 2 or holdout):
             raise ReachcostError(f"rows is {rows} with holdout {holdout}: give 2 rows or more, and no holdout")
-        exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed)
+        exclusion, learned, held_out = split_episodes(latents, holdout, seed)
         self.held_out = held_out if holdout else held_out[:0]
         training = _Rows(latents.logs, learned, rows, seed)
         validating = training if rows else _Rows(latents.logs, held_out, None, seed)

@@ -72,7 +72,8 @@ def fit_qrl(
         far: Steps beyond which pairs are not pushed further; by default those of the longest episode.
         tolerance: Root mean square of the excess length of transitions that is allowed, as a share of their length.
     """
-    transitions = Transitions(latents, stride, 0.0, exclude, holdout, seed)
+    require_latents(latents)
+    transitions = Transitions(latents.without(exclude), stride, 0.0, holdout, seed)
     reach = float(latents.logs.lengths.max()) if far is None else far
     if not 0 < reach < float("inf") or not 0 < tolerance < float("inf"):
         raise ReachcostError(f"far is {reach} and tolerance {tolerance}: make both positive")
@@ -115,7 +116,7 @@ def fit_hilp(
             raise ReachcostError(f"{name} is {share}: give a number between 0 and 1")
     if stride is None:
         stride = max(1, int(np.median(latents.logs.lengths)) // 16) if len(latents.logs) else 1
-    transitions = Transitions(latents, stride, future, exclude, holdout, seed)
+    transitions = Transitions(latents.without(exclude), stride, future, holdout, seed)
     return _learn("hilp", _Bootstrapped, settings, recipe or HILP_RECIPE, transitions, count, device, progress)
 
 
@@ -131,7 +132,6 @@ class Transitions:
         latents: Latents,
         stride: int = 1,
         future: float = 0.0,
-        exclude: EvaluationSets = None,
         holdout: float = 0.1,
         seed: int = 0,
     ) -> None:
@@ -141,7 +141,7 @@ class Transitions:
                 f"stride is {stride}, holdout {holdout} and future {future}: give a stride of 1 or more, and shares "
                 "from 0 to 1"
             )
-        self._exclusion, self._learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
+        self._exclusion, self._learned, held_out = split_episodes(latents, holdout, seed, length=stride + 1)
         self.latents, self.logs = latents.values, latents.logs
         self.stride, self.future, self.seed = stride, future, seed
         self.validation = self._sample(held_out, VALIDATION, 1.0, generator(seed, "judged-transitions"))

@@ -85,8 +85,8 @@ def fit_budget(
     require_type(recipe, BudgetRecipe | None, "recipe", "give one, such as rc.peers.BudgetRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or BudgetRecipe(), as_progress(progress)
-    latents = encode_logs(model, logs, progress=progress)
-    temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
+    latents = encode_logs(model, logs, progress=progress).without(exclude)
+    temporal = TemporalPairs(latents, pairs, holdout=HOLDOUT, seed=seed)
     reached = reached_pairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
     longest = recipe.longest or int(logs.lengths.max()) - 1
     size, scale = latents.values.shape[1], longest / recipe.budgets
@@ -162,8 +162,8 @@ def fit_inverse(
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or InverseRecipe(), as_progress(progress)
     taken, outputs, discrete = actions_between(model, logs)
-    latents = encode_logs(model, logs, progress=progress)
-    forward = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
+    latents = encode_logs(model, logs, progress=progress).without(exclude)
+    forward = directed(TemporalPairs(latents, pairs, holdout=HOLDOUT, seed=seed))
     size = latents.values.shape[1]
     progress.step("inverse dynamics")
     build = partial(InverseDynamics, size, outputs, discrete, recipe.hidden, recipe.layers)

@@ -145,7 +145,7 @@ def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
 
 
 def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
-    steps, left = int(runs.steps[cost, row]), float(runs.final_distance[cost, row])
+    steps, left = int(runs.steps[cost, row]), runs.final_distance[cost, row]
     states = runs.paths[cost, row, : steps + 1]
     frames = _rendered(task, states[np.linspace(0, steps, min(FRAMES, steps + 1)).round().astype(int)])
     return Replay(
@@ -153,14 +153,10 @@ def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
         outcome=str(runs.category[cost, row]),
         reached=bool(runs.success[cost, row]),
         steps=steps,
-        distance=_rounded(left),
+        distance=float(f"{left:.3g}") if np.isfinite(left) else None,
         places=_places(task, states) if task.offers("plane") else (),
         frames=None if frames is None else Strip.of(frames),
     )
-
-
-def _rounded(distance: float) -> float | None:
-    return float(f"{distance:.3g}") if np.isfinite(distance) else None
 
 
 def _places(task: Task, states: np.ndarray) -> tuple[tuple[float, float], ...]:
@@ -216,9 +212,8 @@ def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
 def _goals(scene: Scene, parts: SceneParts) -> tuple[list[int], np.ndarray]:
     """Numbers and goals [G, ...] of the scene's episodes, or else of some episodes of the evaluation set."""
     if parts.runs is not None and scene.episodes:
-        rows = {int(number): row for row, number in enumerate(parts.runs.episodes)}
-        numbers = [one.number for one in scene.episodes]
-        return numbers, parts.runs.goals[[rows[number] for number in numbers]]
+        numbers, ran = [one.number for one in scene.episodes], parts.runs.episodes.tolist()
+        return numbers, parts.runs.goals[[ran.index(number) for number in numbers]]
     if parts.evaluation is None:
         raise ReachcostError("maps need goals: give an evaluation set")
     some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))

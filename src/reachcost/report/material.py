@@ -16,7 +16,6 @@ from reachcost.core.json_files import read_as
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
 from reachcost.results.records import Run
-from reachcost.results.stats import Ranking
 from reachcost.results.tables import ResultTable
 
 Value = TypeVar("Value")
@@ -136,8 +135,3 @@ def loops_of(runs: ControlRuns) -> tuple[Loop, ...]:
     parts = zip(runs.costs, runs.success, runs.steps, runs.category, strict=True)
     episodes = fingerprint_arrays(runs.episodes, runs.paths[0, :, 0], runs.goals)
     return tuple(Loop(*part, protocol=f"{episodes}, {runs.paths.shape[2]}") for part in parts)
-
-
-def ranks_of(rankings: Mapping[str, Ranking]) -> dict[str, np.ndarray]:
-    """Rank of the truly best candidate under each cost."""
-    return {name: ranking.oracle_best_rank for name, ranking in rankings.items()}

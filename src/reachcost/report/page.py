@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from reachcost.core.progress import escape_hidden
-
-_IN_SCRIPT = {ord("<"): r"\u003c", ord(">"): r"\u003e", ord("&"): r"\u0026"}
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -117,8 +115,7 @@ def embedded_json(data: object) -> Markup:
     >>> embedded_json({"</script>": [1.5, float("nan")]})
     Markup('{"\\\\u003c/script\\\\u003e":[1.5,null]}')
     """
-    text = json.dumps(_plain(data), separators=(",", ":"), allow_nan=False)  # escapes everything beyond ASCII
-    return Markup(text.translate(_IN_SCRIPT))
+    return htmlsafe_json_dumps(_plain(data), separators=(",", ":"), allow_nan=False)
 
 
 def asset(path: str) -> str:

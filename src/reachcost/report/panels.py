@@ -6,6 +6,7 @@ A position is a percentage of the width or height. The macros in `templates/char
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,9 @@ Scale = Callable[[float], float]  # from a value to percent of the width
 
 def context(material: Material) -> dict[str, Any]:
     """Values for `templates/report.html.j2` and its panels."""
-    scene = material.scene
+    scene, ended = material.scene, endings(material)
     costs = {*scene.costs} if scene is not None else set()
-    ended = endings(material)
-    categories = {category for counts in ended.values() for category in counts}
-    categories = sorted(categories, key=lambda category: (category != "success", category))
+    categories = sorted({*chain(*ended.values())}, key=lambda category: (category != "success", category))
     made = [table.provenance["command"] for table in material.tables if table.provenance.get("command")]
     return {
         "material": material,

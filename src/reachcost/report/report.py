@@ -7,6 +7,8 @@ from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
 
+import numpy as np
+
 from reachcost.audits.audit import Audit
 from reachcost.audits.sasc import SascAudit
 from reachcost.core.files import write_file
@@ -17,7 +19,7 @@ from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.drawing import SceneParts, draw_scene
-from reachcost.report.material import Material, Training, loops_of, ranks_of
+from reachcost.report.material import Material, Training, loops_of
 from reachcost.report.page import render
 from reachcost.report.panels import context
 from reachcost.report.scene import Scene
@@ -104,11 +106,11 @@ def _material(part: Part) -> Material:
     match part:
         case Audit():
             loops = () if part.runs is None else loops_of(part.runs)
-            return Material(audits={part.cost: part}, ranks=ranks_of(part.rankings), loops=loops)
+            return Material({part.cost: part}, loops, _ranks(part))
         case ControlRuns():
             return Material(loops=loops_of(part))
         case SascAudit():
-            return Material(ranks=ranks_of(part.rankings))
+            return Material(ranks=_ranks(part))
         case ResultTable():
             return Material(tables=(part,))
         case LearnedHead():
@@ -124,6 +126,11 @@ def _material(part: Part) -> Material:
             return refuse(
                 part, "a part of the report", "give an audit, runs, a SASC audit, a table, a head, or a path of these"
             )
+
+
+def _ranks(part: Audit | SascAudit) -> dict[str, np.ndarray]:
+    """Rank of the truly best candidate under each cost."""
+    return {name: ranking.oracle_best_rank for name, ranking in part.rankings.items()}
 
 
 def _smaller(material: Material) -> Iterator[Material]:

@@ -145,19 +145,15 @@ def _of_loop(loop: Loop) -> SuccessRate:
 
 def _of_audits(audits: Mapping[str, Audit]) -> list[SuccessRate]:
     """Closed loops of audits on the same episodes, which share their oracle."""
-    found = [_of_stage(audit, "execution", audit.cost, name) for name, audit in audits.items()]
-    found += [_of_stage(audit, "foresight", f"{audit.cost} with true ends", name) for name, audit in audits.items()]
-    oracles = (_of_stage(audit, "sampling", ORACLE) for audit in audits.values())
-    found.append(next((rate for rate in oracles if rate is not None), None))
-    return [rate for rate in found if rate is not None]
-
-
-def _of_stage(audit: Audit, stage_name: str, cost: str, audit_name: str = "") -> SuccessRate | None:
-    stage = next((stage for stage in audit.stages if stage.name == stage_name), None)
-    if stage is None or stage.value is None:
-        return None
-    remark = BOUNDS.get(cost, audit_name if audit_name != audit.cost else "")
-    return SuccessRate(cost, stage.value, stage.interval, stage.n, remark=remark)
+    rates: dict[str, list[SuccessRate]] = {"execution": [], "foresight": [], "sampling": []}
+    for name, audit in audits.items():
+        costs = {"execution": audit.cost, "foresight": f"{audit.cost} with true ends", "sampling": ORACLE}
+        for stage in audit.stages:
+            if stage.name in costs and stage.value is not None:
+                cost, remark = costs[stage.name], name if name != audit.cost else ""
+                rate = SuccessRate(cost, stage.value, stage.interval, stage.n, remark=BOUNDS.get(cost, remark))
+                rates[stage.name].append(rate)
+    return [*rates["execution"], *rates["foresight"], *rates["sampling"][:1]]
 
 
 def headline(material: Material) -> dict[str, Any]:

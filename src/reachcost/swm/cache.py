@@ -20,8 +20,8 @@ from reachcost.worldmodels.public import PublicParts
 from reachcost.worldmodels.public_config import FAMILIES, describe, path_of, read_architecture
 
 FEW = 4  # number of batches of frames that are kept: starts and goals of two batches
+# Methods that make a module behave differently from its class if they are set on the instance.
 METHODS = {"forward", "encode", "predict", "rollout"}
-"""Methods that make a module behave differently from its class if they are set on the instance."""
 PREDICTING = ("predictor.", "action_encoder.", "pred_proj.")  # prefixes of the weights that are folded
 
 

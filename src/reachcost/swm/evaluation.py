@@ -39,8 +39,7 @@ from reachcost.swm.models import FromLogs, RepairedModel, Standardiser, SwmModel
 from reachcost.tasks.contract import PublicEnvironment, Task
 from reachcost.worldmodels.jepa import JepaWorldModel
 
-SOLVER_OPTIONS = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")
-"""Options of `CEM` that the solver of stable-worldmodel has, too."""
+SOLVER_OPTIONS = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")  # also in its own CEM
 TOTAL = "success"  # name of the success of all episodes in a table
 _DECLARED: list[torch.library.Library] = []  # declarations of missing operators, which last as long as their library
 

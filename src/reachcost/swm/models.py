@@ -26,8 +26,7 @@ from reachcost.planning.logged_actions import AMONG, LoggedActions
 from reachcost.swm.cache import EncodedFrames, FoldedModel
 from reachcost.worldmodels.jepa import JepaWorldModel, rolled_out
 
-LEFT_BY_OTHERS = ("emb", "goal_emb", "predicted_emb")
-"""Entries of an info dictionary that an earlier call may have left there."""
+LEFT_BY_OTHERS = ("emb", "goal_emb", "predicted_emb")  # entries that an earlier call may have left in a dictionary
 
 
 class ReachObjective(nn.Module):

@@ -60,9 +60,8 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
         return Verdict(blamed, reason, "provide what the unknown stages need, or test the planner in closed loop")
     if blamed in failing:
         return Verdict(blamed, advice=found[blamed].advice)
-    if blamed == "dynamics":
-        return Verdict(blamed, "by elimination: knowing true ends would fix most failures", RULES["dynamics"].advice)
-    return Verdict(blamed, "by elimination: knowing true ends would fix few failures", RULES["foresight"].advice)
+    many, rule = ("most", "dynamics") if blamed == "dynamics" else ("few", "foresight")
+    return Verdict(blamed, f"by elimination: knowing true ends would fix {many} failures", RULES[rule].advice)
 
 
 def _blame(found: dict[str, Stage], failing: list[str]) -> str:

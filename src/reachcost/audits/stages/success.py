@@ -12,7 +12,7 @@ from reachcost.audits.stages import ranking
 from reachcost.audits.subject import Subject, once
 from reachcost.core.seeding import generator
 from reachcost.costs.oracle import EncodedCost
-from reachcost.planning.control import budget_of
+from reachcost.planning.control import ControlRuns, budget_of
 
 
 def _rule(stage: str, measured: str, advice: str) -> Rule:
@@ -89,10 +89,8 @@ def _moves(subject: Subject, steps: int) -> np.ndarray:
 @once
 def sampling(subject: Subject) -> Stage:
     """Success of the same search with true dynamics and true distance."""
-    rule, runs = subject.rule(SAMPLING), oracle_runs(subject)
-    if runs is None:
-        return unknown(rule, "needs a simulator with an oracle distance, and states that are vectors")
-    return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
+    missing = "needs a simulator with an oracle distance, and states that are vectors"
+    return _of_runs(subject.rule(SAMPLING), oracle_runs(subject), missing)
 
 
 def foresight(subject: Subject) -> Stage:
@@ -122,7 +120,8 @@ def _needs_foresight(subject: Subject) -> bool:
 @once
 def execution(subject: Subject) -> Stage:
     """Success in closed loop."""
-    rule, runs = subject.rule(EXECUTION), audited_runs(subject)
-    if runs is None:
-        return unknown(rule, "needs a simulator or trials")
-    return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
+    return _of_runs(subject.rule(EXECUTION), audited_runs(subject), "needs a simulator or trials")
+
+
+def _of_runs(rule: Rule, runs: ControlRuns | None, missing: str) -> Stage:
+    return unknown(rule, missing) if runs is None else apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
