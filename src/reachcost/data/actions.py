@@ -56,9 +56,7 @@ class ActionBlocks:
             raise ReachcostError("these logs have no column 'action': log the actions")
         if len(shape := logs.columns["action"].shape) != 2:
             raise ReachcostError(f"the column 'action' is {shape}: log actions as [rows, components]")
-        if taken is None:
-            taken = np.ones(logs.rows, bool)
-            taken[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False
+        taken = logs.window_starts(2) if taken is None else taken
         actions = np.asarray(logs.columns["action"][:], np.float64)[taken]
         actions = actions[np.isfinite(actions).all(1)]
         if not len(actions):

@@ -91,9 +91,8 @@ def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     steps = columns.get("step_idx", np.arange(rows))
     if steps.size != rows or steps.dtype.kind not in "iu":
         raise ReachcostError(f"{path}: step_idx is {steps.dtype} {steps.shape}: write one whole number for each row")
-    within = np.ones(rows, bool)
-    within[np.cumsum(lengths) - lengths] = False
-    if (np.diff(steps.ravel().astype(np.int64), prepend=0)[within] != 1).any():
+    counted = steps.ravel().astype(np.int64) - np.arange(rows)  # constant within an episode
+    if not np.array_equal(counted, np.repeat(counted[np.cumsum(lengths) - lengths], lengths)):
         raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
     return lengths
 

@@ -145,9 +145,8 @@ def sample_set(name: str, logs: Logs, layout: Layout, seed: int = SET_SEED, worl
     if min(map(len, chosen)) < rule.each:
         raise ReachcostError(f"the logs have only {list(map(len, chosen))} pairs for {name!r}: log more episodes")
     rows = rows[np.concatenate(chosen)]
-    episodes, digest = np.searchsorted(logs.offsets, rows, side="right") - 1, logs.fingerprint
-    ends = states[rows[:, 0]], states[rows[:, 1]]
-    return EvaluationSet(*ends, name, seed, source_rows=rows, source_episodes=episodes, logs_sha256=digest, world=world)
+    source = {"source_rows": rows, "source_episodes": logs.episode_of(rows), "logs_sha256": logs.fingerprint}
+    return EvaluationSet(states[rows[:, 0]], states[rows[:, 1]], name, seed, **source, world=world)
 
 
 def _within(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
