@@ -179,7 +179,7 @@ def collect(
         pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
         wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
         actions[:, t] = _within_window(here, np.clip(wanted, -1, 1))
-        states[:, t + 1], _ = step(here, actions[:, t])
+        states[:, t + 1] = step(here, actions[:, t])
     return states, actions, made_by
 
 

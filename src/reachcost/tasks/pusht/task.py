@@ -58,24 +58,12 @@ class PushT(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
-        states, actions = self._checked(states, actions, 2)
-        return physics.step(states.astype(np.float64), actions)[0].astype(states.dtype)
-
-    def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for contacts with walls."""
-        states, actions = self._checked(states, actions, 3)
-        return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
-
-    @staticmethod
-    def _checked(states: np.ndarray, actions: np.ndarray, ndim: int) -> tuple[np.ndarray, np.ndarray]:
         states, actions = np.asarray(states), np.asarray(actions)
-        rows = {states.shape[:1], actions.shape[:1]}
-        if len(rows) > 1 or states.shape[1:] != (7,) or actions.ndim != ndim or actions.shape[-1] != 2:
-            form = "[N, 2]" if ndim == 2 else "[N, T, 2]"
-            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give PushT [N, 7] and {form}")
+        if states.shape[1:] != (7,) or actions.shape != (len(states), 2):
+            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give PushT [N, 7] and [N, 2]")
         require_finite("state", states)
         require_finite("action", actions)
-        return states, actions
+        return physics.step(states.astype(np.float64), actions).astype(states.dtype)
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Render uint8 [N, size, size, 3], with the green T of the public frames and without the goal."""
