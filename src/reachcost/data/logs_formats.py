@@ -157,12 +157,12 @@ class FramesOfEpisodes(LazyFrames):
             require_same(where, "pixels", number, shape, shapes[0])
         self.shape = (int(self._stops[-1]), *shapes[0])
 
-    def read(self, numbers: np.ndarray) -> np.ndarray:
+    def read(self, numbers: np.ndarray) -> list[np.ndarray]:
         """The frames of some rows [N]."""
         episodes = np.searchsorted(self._stops, numbers, side="right")
         steps = numbers - np.concatenate([[0], self._stops])[episodes]
         places = zip(episodes.tolist(), steps.tolist(), strict=True)
-        return self.of_one_size([self._decode(self._columns[number][step]) for number, step in places])
+        return [self._decode(self._columns[number][step]) for number, step in places]
 
     def _decode(self, frame: np.ndarray) -> np.ndarray:
         return frame if frame.ndim == 3 else decode_frame(self._columns[0].where, frame.tobytes())

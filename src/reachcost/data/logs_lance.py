@@ -25,13 +25,10 @@ class FramesInLance(LazyFrames):
     def __init__(self, path: Path, rows: int) -> None:
         self.path: Path = path
         self._table: Any = None
-        self.shape = (rows, *self._decoded(np.array([0]))[0].shape)
+        self.shape = (rows, *self.read(np.array([0]))[0].shape)
 
-    def read(self, numbers: np.ndarray) -> np.ndarray:
+    def read(self, numbers: np.ndarray) -> list[np.ndarray]:
         """The frames of some rows [N]."""
-        return self.of_one_size(self._decoded(numbers))
-
-    def _decoded(self, numbers: np.ndarray) -> list[np.ndarray]:
         self._table = self._table or _open(self.path)
         blobs = _call(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist())
         return [decode_frame(self.path, blob) for blob in blobs]
