@@ -215,9 +215,6 @@ class Group(Mapping[str, "Group | Column"]):
     def __len__(self) -> int:
         return len(self._group)
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._group.get(name, getlink=True) is not None
-
     def __getitem__(self, name: str) -> Group | Column:
         found = _find(self._file.path, self._group, name)
         return Column(self._file, found) if isinstance(found, h5py.Dataset) else Group(self._file, found)
