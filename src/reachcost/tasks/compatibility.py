@@ -9,7 +9,7 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, call_foreign
 from reachcost.tasks.contract import Task
 
 STEPS = 200  # maximum number of logged steps that are repeated in the task
@@ -79,16 +79,11 @@ def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def _called(task: Task, name: str, *arrays: np.ndarray) -> Any:
-    try:
-        return getattr(task, name)(*arrays)
-    except ReachcostError:
-        raise
-    except Exception as error:  # the task is foreign code
-        problem = f"failed on states {' and '.join(map(_some, arrays))} ({type(error).__name__}: {error})"
-        continuous = name == "step" and task.discrete_actions is None
-        indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
-        remedy = f"give states as the task logs them{indices}, or fix it; see reachcost.check_task"
-        raise ReachcostError(f"{task.name}: `{name}` {problem}: {remedy}") from error
+    failed = f"{task.name}: `{name}` failed on states {' and '.join(map(_some, arrays))}"
+    continuous = name == "step" and task.discrete_actions is None
+    indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
+    remedy = f"give states as the task logs them{indices}, or fix it; see reachcost.check_task"
+    return call_foreign(lambda: getattr(task, name)(*arrays), failed, remedy)
 
 
 def _some(values: Any) -> str:
