@@ -52,11 +52,10 @@ class ExactTopoNav:
         return fingerprint_arrays(self.latents.numpy())
 
     def encode(self, observations: Observations) -> Tensor:
-        """Latents of the agent's cells, read from `state` or found in `pixels`."""
-        if not {"state", "pixels"} & {*observations}:
-            raise ReachcostError(f"ExactTopoNav reads `state` or `pixels`, not {sorted(observations)}: add one")
-        cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
-        return self.latents[torch.from_numpy(self.task.index(cells))]
+        """Latents of the agent's cells, the column `state` [N, 2]."""
+        if "state" not in observations:
+            raise ReachcostError(f"ExactTopoNav reads `state`, not {sorted(observations)}: add it")
+        return self.latents[torch.from_numpy(self.task.index(observations["state"]))]
 
     def index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""
