@@ -17,7 +17,6 @@ from reachcost.tasks.pusht.logs import (
     BUDGETS,
     FROZEN,
     NAMES,
-    STEPS,
     describe_logs,
     make_logs,
     proprio,
@@ -112,14 +111,14 @@ class PushT(Task):
         """Start and goal [7], both at rest."""
         return sample_start(rng), sample_start(rng)
 
-    def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = STEPS) -> Logs:
+    def generate_logs(self, episodes: int = 8000, seed: int = 0) -> Logs:
         """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
 
         An episode starts with its reset row; `policy` is the index of its policy in `logs.KINDS`.
         """
-        if episodes < 1 or steps < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
-        return make_logs(seed, np.arange(episodes), steps=steps, observe=self.observe)
+        if episodes < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
+        return make_logs(seed, np.arange(episodes), observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
