@@ -62,8 +62,7 @@ class ActionBlocks:
         if not len(actions):
             raise ReachcostError("these logs hold no finite action: log the action of every step")
         statistics = actions.mean(0), actions.std(0), actions.min(0), actions.max(0)
-        mean, std, low, high = (tuple(numbers.tolist()) for numbers in statistics)
-        blocks = cls(mean, std, low, high, length)
+        blocks = cls(*(tuple(numbers.tolist()) for numbers in statistics), length=length)
         if length >= (longest := int(logs.lengths.max())):
             raise ReachcostError(
                 f"a block of {length} actions is as long as the longest episode, {longest} rows: give a smaller length"

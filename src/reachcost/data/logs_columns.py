@@ -64,26 +64,22 @@ def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray)
     """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
     _count_rows(where, columns)
     require_rows(columns, lengths, where)
-    offsets = np.cumsum(lengths) - lengths
-    for name in VECTORS:
-        if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
-            dtype, shape = columns[name].dtype, columns[name].shape
-            raise ReachcostError(f"{where}: {name} is {dtype} {shape}: it must be numbers [rows, size]")
     if "pixels" in columns:
         dtype, shape = columns["pixels"].dtype, columns["pixels"].shape
         if len(shape) != 4 or dtype != np.uint8 or shape[-1] not in (1, 3):
             raise ReachcostError(f"{where}: pixels are {dtype} {shape}: give uint8 [rows, height, width, 1 or 3]")
-    inside = np.ones(int(lengths.sum()), bool)
-    inside[offsets + lengths - 1] = False  # the last action of an episode is never used and may be anything
-    for name in VECTORS:
-        if name not in columns:
-            continue
-        bad = np.flatnonzero(~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True))
-        if len(bad):
-            episode = int(np.searchsorted(offsets, bad[0], side="right")) - 1
-            step = bad[0] - offsets[episode]
+    last = np.cumsum(lengths) - 1  # row of each episode
+    for name, column in ((name, columns[name]) for name in VECTORS if name in columns):
+        if column.ndim != 2 or column.dtype.kind not in "fiu":
+            raise ReachcostError(f"{where}: {name} is {column.dtype} {column.shape}: it must be numbers [rows, size]")
+        bad = ~np.isfinite(column).all(1)
+        if name == "action":
+            bad[last] = False  # the last action of an episode is never used and may be anything
+        if bad.any():
+            episode = int(np.searchsorted(last, row := bad.argmax()))
+            step = row - last[episode] + lengths[episode] - 1
             raise ReachcostError(
-                f"{where}: {name} is not finite in {len(bad)} rows, first in step {step} of episode {episode}: drop it"
+                f"{where}: {name} is not finite in {bad.sum()} rows, first in step {step} of episode {episode}: drop it"
             )
 
 
