@@ -125,18 +125,14 @@ def read_d4rl(path: Path, file: Group) -> Columns:
     where = f"{path} (D4RL)"
     if "actions" not in file and "action" not in file:
         raise ReachcostError(f"{where} has no `actions` for its observations: write both, one row per step")
-    return split_columns(where, _d4rl_columns(file))
-
-
-def _d4rl_columns(file: Group) -> Iterator[tuple[str, Any]]:
-    """Columns at the root, then those of `infos` as `info.name`; values without rows are left out."""
     infos = file.get("infos")
     inside = infos.items() if isinstance(infos, Group) else ()
+    columns: list[tuple[str, Any]] = []
     for name, column in (*file.items(), *((f"info.{name}", column) for name, column in inside)):
         repeats_next_row = name in ("next_observations", "next_states")
-        if isinstance(column, Column) and column.ndim and not repeats_next_row:
-            frames = column_name(name, column) == "pixels"
-            yield name, column if frames else read_column(column)
+        if isinstance(column, Column) and column.ndim and not repeats_next_row:  # values without rows are left out
+            columns.append((name, column if column_name(name, column) == "pixels" else read_column(column)))
+    return split_columns(where, columns)
 
 
 FILE, METADATA = "main_data.hdf5", "metadata.json"
