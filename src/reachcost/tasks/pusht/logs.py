@@ -21,7 +21,6 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, CENTRE_OF_GRAVITY, OUTL
 from reachcost.tasks.pusht.physics import ACTION_SCALE, step
 
 STEPS = 100
-AT_ONCE = 1000  # episodes simulated in one batch; larger batches are not faster
 MOVED = 1e-9  # pixels or radians; a T without contact does not move at all
 LATER = 25  # steps over which displacement and rotation are measured, in addition to single steps
 FROZEN = Path(__file__).parent / "frozen"
@@ -58,13 +57,22 @@ def make_logs(
 ) -> Logs:
     """Log episodes by their numbers [E]; an episode does not depend on the others.
 
-    The action of the last row of an episode is zero, as none was executed there.
+    `purpose` names the random streams. The given `kinds` have equal parts; by default all kinds have their shares. The
+    action of the last row of an episode is zero, as none was executed there.
     """
-    count, rows = len(episodes), STEPS + 1
-    batches = [episodes[start : start + AT_ONCE] for start in range(0, count, AT_ONCE)]
-    parts = [collect(seed, batch, purpose, kinds) for batch in batches]
-    states, actions, made_by = (np.concatenate(column) for column in zip(*parts, strict=True))
-    actions = np.concatenate([actions, np.zeros((count, 1, 2), np.float32)], axis=1)
+    plans = [sample_plan(seed, purpose, episode, kinds) for episode in episodes.tolist()]
+    starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))
+    count, rows = len(plans), STEPS + 1
+    states, actions = np.empty((count, rows, 7)), np.zeros((count, rows, 2), np.float32)
+    states[:, 0] = starts
+    pushers = Pushers(*of_pushers)
+    is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
+    for t in range(STEPS):
+        here = states[:, t]
+        pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
+        wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
+        actions[:, t] = _within_window(here, np.clip(wanted, -1, 1))
+        states[:, t + 1] = step(here, actions[:, t])
     states = states.reshape(-1, 7)
     columns = {
         "state": states,
@@ -155,28 +163,6 @@ def sample_start(rng: np.random.Generator) -> np.ndarray:
         pose = np.append(block, rng.uniform(0, 2 * np.pi))
         if clearance(agent, pose) > AGENT_RADIUS and not touches_walls(pose):
             return np.concatenate([agent, pose, np.zeros(2)])
-
-
-def collect(
-    seed: int, episodes: np.ndarray, purpose: str, kinds: Sequence[int] | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Run the policies: states [E, 101, 7], actions float32 [E, 100, 2] and kinds [E], indices of `KINDS`.
-
-    `purpose` names the random streams. The given `kinds` have equal parts; by default all kinds have their shares.
-    """
-    plans = [sample_plan(seed, purpose, episode, kinds) for episode in episodes.tolist()]
-    starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))
-    states, actions = np.empty((len(plans), STEPS + 1, 7)), np.empty((len(plans), STEPS, 2), np.float32)
-    states[:, 0] = starts
-    pushers = Pushers(*of_pushers)
-    is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
-    for t in range(STEPS):
-        here = states[:, t]
-        pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
-        wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
-        actions[:, t] = _within_window(here, np.clip(wanted, -1, 1))
-        states[:, t + 1] = step(here, actions[:, t])
-    return states, actions, made_by
 
 
 def weak(states: np.ndarray, noise: np.ndarray) -> np.ndarray:
