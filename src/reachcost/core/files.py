@@ -262,16 +262,6 @@ def _temporary(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     make_directory(path.parent, path)
     for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}.partial"):
         _remove_if_dead(left)
-    partial, handle = _make_locked(path, make)
-    try:
-        yield partial
-    finally:
-        _remove(partial)
-        os.close(handle)
-
-
-def _make_locked(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
-    """A new file or directory under a unique name, and the handle of its lock."""
     while True:
         partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
         with _explained(path):
@@ -280,7 +270,12 @@ def _make_locked(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
         with suppress(OSError):  # a system without locks, where no writer can be proved dead
             fcntl.flock(handle, fcntl.LOCK_EX)
         if partial.exists():  # otherwise it was removed before it was locked
-            return partial, handle
+            break
+        os.close(handle)
+    try:
+        yield partial
+    finally:
+        _remove(partial)
         os.close(handle)
 
 
