@@ -132,22 +132,18 @@ class PushT(Task):
         return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=self.world, budget=budget)
 
 
-def _difference(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    return np.asarray(states, np.float64) - np.asarray(goals, np.float64)
-
-
 def position_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Length of the joint error of agent and block position in four dimensions, pixels [N]."""
-    return np.linalg.norm(_difference(states, goals)[..., :4], axis=-1)
+    return np.linalg.norm((np.asarray(states, np.float64) - goals)[..., :4], axis=-1)
 
 
 def angle_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Smallest rotation between the block's angles, radians [N]."""
-    return np.abs((_difference(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
+    return np.abs(((np.asarray(states, np.float64) - goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
 
 
 def _block_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(_difference(states, goals)[..., 2:4], axis=-1)
+    return np.linalg.norm((np.asarray(states, np.float64) - goals)[..., 2:4], axis=-1)
 
 
 class PushTEnv(EpisodeEnv):
