@@ -228,9 +228,8 @@ def _require_lengths(
     """Lengths [E]; raises an error unless they add up and every other mark of an end [R] agrees."""
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
-    if (lengths < 0).any() or (lengths > rows).any():
-        wrong = int(lengths[(lengths < 0) | (lengths > rows)][0])
-        raise ReachcostError(f"{where}: {name} holds {wrong} for {rows} rows: count the rows of every episode")
+    if (wrong := lengths[(lengths < 0) | (lengths > rows)]).size:
+        raise ReachcostError(f"{where}: {name} holds {wrong[0]} for {rows} rows: count the rows of every episode")
     if lengths.sum() != rows:
         raise ReachcostError(f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count again")
     last = np.zeros(rows, bool)

@@ -20,7 +20,6 @@ from reachcost.data.logs_columns import (
     ENDS,
     LENGTHS,
     NAMES,
-    STATES,
     Columns,
     add_column,
     column_name,
@@ -115,11 +114,6 @@ def _episodes_by_axis(where: str, arrays: Mapping[str, np.ndarray], main: str) -
     ]
 
 
-def is_d4rl(file: Group) -> bool:
-    """Whether a file has observations at its root."""
-    return any(name in file for name in STATES)
-
-
 def read_d4rl(path: Path, file: Group) -> Columns:
     """Read all columns except frames, which stay on disk."""
     where = f"{path} (D4RL)"
@@ -172,11 +166,6 @@ def minari_file(directory: Path) -> Path | None:
         if (place / METADATA).is_file() and any(place.glob("*/*.arrow")):
             raise ReachcostError(f"{directory} (Minari) is stored as Arrow: create it with data_format='hdf5'")
     return None
-
-
-def is_minari(file: Group) -> bool:
-    """Whether a file has a group for each episode."""
-    return any(EPISODE.fullmatch(name) for name in file)
 
 
 def read_minari(path: Path, file: Group) -> Columns:
