@@ -199,8 +199,14 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
     It is removed when the last of them leaves, or by the next writer if they died. The key has 32 hexadecimal digits.
     """
     directory = path.with_name(f".{path.name}.{key}.partial")
-    while (handle := _share(directory)) is None:
-        pass  # another process removed it at this moment
+    while True:
+        with _explained(directory), suppress(FileNotFoundError):  # another process removed it at this moment
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            if directory.stat().st_ino == os.fstat(handle).st_ino:
+                break
+            os.close(handle)
 
     def leave() -> None:
         with suppress(OSError):  # others are still there
@@ -208,18 +214,6 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
             _remove(directory)
 
     return directory, leave
-
-
-def _share(directory: Path) -> int | None:
-    """The handle of a shared lock on a directory; None if the directory was removed before that."""
-    with _explained(directory), suppress(FileNotFoundError):
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if directory.stat().st_ino == os.fstat(handle).st_ino:
-            return handle
-        os.close(handle)
-    return None
 
 
 def private_directory(path: Path) -> Path:
