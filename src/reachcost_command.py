@@ -47,9 +47,8 @@ def main() -> int | str | None:
         code = usage.code
     finally:
         if signal.getsignal(signal.SIGINT) is end:
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # the command is done, and the interpreter removes handlers at its end
+            # The command is done, and the interpreter removes handlers at its end.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout.flush()
     failed = getattr(sys.stdout, "failed", None)
     if failed is None or isinstance(failed, BrokenPipeError):  # a reader that stops early, such as `head`

@@ -239,7 +239,7 @@ def test_a_signal_lost_in_a_finalizer_is_repeated() -> None:
         Finalized()
         time.sleep(30)
 
-    with pytest.raises(Terminated), cli._terminable():
+    with pytest.raises(Terminated), cli._signals():
         work()
 
 
@@ -253,7 +253,7 @@ def test_commands_run_in_threads(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_forks_of_a_command_end_on_sigterm() -> None:
-    with cli._terminable():
+    with cli._signals():
         child = os.fork()
         if not child:
             os.kill(os.getpid(), signal.SIGTERM)

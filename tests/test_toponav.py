@@ -94,7 +94,6 @@ def test_evaluation_set_is_frozen(evaluation: EvaluationSet) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda task: task.locate(np.zeros((2, 145, 145, 3), np.uint8)), "frame 0"),
         *(
             (lambda task, cell=cell: task.step(np.array([cell]), np.array([[0]])), "free")
             for cell in ((0, 0), (-1, 3), (400, 2))

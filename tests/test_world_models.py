@@ -24,10 +24,6 @@ def test_features_are_the_papers_ten_numbers(model: ExactTopoNav) -> None:
     np.testing.assert_allclose(latent, expected, atol=1e-7)
 
 
-def test_pixels_and_states_encode_alike(model: ExactTopoNav, task: TopoNav) -> None:
-    assert torch.equal(model.encode({"pixels": task.render(task.cells)}), model.encode({"state": task.cells}))
-
-
 def test_rollouts_follow_the_simulator(model: ExactTopoNav, task: TopoNav) -> None:
     rng = np.random.default_rng(0)
     for horizon in (1, 2, 5, 12):

@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     current[:] = arguments
     try:
-        with _interruptible(), _terminable(), _plain_warnings():
+        with _signals(), _plain_warnings():
             code = parse(commands(), arguments)()
     except KeyboardInterrupt as interrupt:
         how, code = ("terminated", 143) if isinstance(interrupt, Terminated) else ("interrupted", INTERRUPTED)
@@ -164,25 +164,16 @@ def _print_error(text: str, style: str) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Make Ctrl-C an exception during a command, which cleans up; before and after, it ends the program."""
-    if signal.getsignal(signal.SIGINT) is not end:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, end)
+def _signals() -> Iterator[None]:
+    """Make Ctrl-C and SIGTERM exceptions during a command, which cleans up; forks of it end as usual.
 
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM an exception in the main thread; forks end as usual."""
+    Before and after a command, Ctrl-C ends the program.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    owner, before, unraisable = os.getpid(), signal.getsignal(signal.SIGTERM), sys.unraisablehook
+    owner, unraisable = os.getpid(), sys.unraisablehook
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def terminate(number: int, frame: Any) -> None:
         if os.getpid() != owner:
@@ -202,12 +193,15 @@ def _terminable() -> Iterator[None]:
         time.sleep(0.05)  # after this hook, where it would be lost again
         os.kill(os.getpid(), number)
 
+    if before[signal.SIGINT] is end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, terminate)
     sys.unraisablehook = repeat
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         sys.unraisablehook = unraisable
 
 

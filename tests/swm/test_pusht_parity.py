@@ -12,6 +12,7 @@ from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, touches_walls
 from reachcost.tasks.pusht.logs import KINDS, make_logs, weak
+from reachcost_tools.bench.pusht_parity import rollout
 
 TASK = PushT()
 STEPS = 25
@@ -68,7 +69,7 @@ def theirs_weak(state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_rollouts_agree_except_for_a_few_at_walls(env: Any, kind: Any) -> None:
     paths, actions = play(env, 150, lambda state, rng: theirs_weak(state, rng).astype(kind))
-    ours = TASK.rollout(paths[:, 0], actions)
+    ours = rollout(paths[:, 0], actions)
     exact = off(ours[:, -1], paths[:, -1]) < EXACT
     assert exact.mean() >= 0.98
     clear = ~touches_walls(paths[..., 2:5]).any(1) & (clearance(paths[:, 0, :2], paths[:, 0, 2:5]) > AGENT_RADIUS)

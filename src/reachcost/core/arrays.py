@@ -98,9 +98,8 @@ def _written(address: int, size: int) -> bool:
     first, stop = address // mmap.PAGESIZE, -(-(address + size) // mmap.PAGESIZE)
     with PAGES.open("rb", buffering=0) as file:
         file.seek(8 * first)
-        kinds = (
-            np.frombuffer(file.read(8 * (stop - first)), np.uint8)[7::8] >> 5
-        )  # bits: present, swapped out, of a file
+        states = np.frombuffer(file.read(8 * (stop - first)), np.uint8)
+    kinds = states[7::8] >> 5  # bits: present, swapped out, of a file
     return len(kinds) < stop - first or bool((kinds % 5).any())  # neither absent nor present and of a file
 
 

@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from pathlib import Path
-from typing import NoReturn
 from uuid import uuid4
 
 from reachcost.errors import ReachcostError
@@ -183,10 +182,8 @@ def read_with_checksum(path: Path) -> bytes:
 
 def make_directory(directory: Path, wanted: Path) -> None:
     """Make a directory and its parents, unless it exists; errors name the path that is wanted in it."""
-    try:
+    with _explained(wanted):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        _refuse(wanted, error)
 
 
 @contextmanager
@@ -201,10 +198,15 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
 
     It is removed when the last of them leaves, or by the next writer if they died. The key has 32 hexadecimal digits.
     """
-    make_directory(path.parent, path)
     directory = path.with_name(f".{path.name}.{key}.partial")
-    while (handle := _share(directory)) is None:
-        pass  # another process removed it at this moment
+    while True:
+        with _explained(directory), suppress(FileNotFoundError):  # another process removed it at this moment
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            if directory.stat().st_ino == os.fstat(handle).st_ino:
+                break
+            os.close(handle)
 
     def leave() -> None:
         with suppress(OSError):  # others are still there
@@ -214,47 +216,25 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
     return directory, leave
 
 
-def _share(directory: Path) -> int | None:
-    """The handle of a shared lock on a directory; None if the directory was removed before that."""
-    try:
-        directory.mkdir(exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if directory.stat().st_ino == os.fstat(handle).st_ino:
-            return handle
-        os.close(handle)
-    except FileNotFoundError as error:
-        if not directory.parent.is_dir():
-            _refuse(directory, error)
-    except OSError as error:
-        _refuse(directory, error)
-    return None
-
-
 def private_directory(path: Path) -> Path:
     """Make a directory that no other user can read or write, or check that it is one."""
-    try:
+    with _explained(path):
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
             raise ReachcostError(f"{path} may be another user's: remove it, or set TMPDIR to another directory")
         path.chmod(0o700)
-    except OSError as error:
-        _refuse(path, error)
     return path
 
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
     """Lock a directory, for several files that belong together; it leaves no file."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
+    with _opened(directory) as handle:
         with suppress(OSError):  # a system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)
 
 
 def remove_leftovers(directory: Path) -> None:
@@ -265,13 +245,9 @@ def remove_leftovers(directory: Path) -> None:
 
 def _remove_if_dead(partial: Path) -> None:
     if PARTIAL_NAME.fullmatch(partial.name) and not partial.is_symlink():
-        with suppress(OSError):  # its writer lives, or has removed it
-            handle = os.open(partial, os.O_RDONLY)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(partial)
-            finally:
-                os.close(handle)
+        with suppress(OSError), _opened(partial) as handle:  # its writer lives, or has removed it
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(partial)
 
 
 @contextmanager
@@ -280,27 +256,20 @@ def _temporary(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     make_directory(path.parent, path)
     for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}.partial"):
         _remove_if_dead(left)
-    partial, handle = _make_locked(path, make)
+    while True:
+        partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+        with _explained(path):
+            make(partial)
+            handle = os.open(partial, os.O_RDONLY)
+        with suppress(OSError):  # a system without locks, where no writer can be proved dead
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if partial.exists():  # otherwise it was removed before it was locked
+            break
+        os.close(handle)
     try:
         yield partial
     finally:
         _remove(partial)
-        os.close(handle)
-
-
-def _make_locked(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
-    """A new file or directory under a unique name, and the handle of its lock."""
-    while True:
-        partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
-        try:
-            make(partial)
-            handle = os.open(partial, os.O_RDONLY)
-        except OSError as error:
-            _refuse(path, error)
-        with suppress(OSError):  # a system without locks, where no writer can be proved dead
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        if partial.exists():  # otherwise it was removed before it was locked
-            return partial, handle
         os.close(handle)
 
 
@@ -311,14 +280,25 @@ def _remove(partial: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _refuse(wanted: Path, error: OSError) -> NoReturn:
-    reason = "a file has this name" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
-    raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
+@contextmanager
+def _explained(wanted: Path) -> Iterator[None]:
+    """Turn an error of the system into one sentence that names the path that is wanted."""
+    try:
+        yield
+    except OSError as error:
+        reason = "a file has this name" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+        raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)

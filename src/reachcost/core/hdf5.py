@@ -118,7 +118,7 @@ class Column:
 
     def __init__(self, file: File, dataset: h5py.Dataset) -> None:
         self.where, self._file, self._source, self._dataset = file.path, file, file.handle(), dataset
-        self.name = _name(dataset)
+        self.name = str(dataset.name).strip("/")
         self.shape: tuple[int, ...] = dataset.shape or ()
         self.dtype: np.dtype = dataset.dtype
         self.ndim = len(self.shape)
@@ -208,15 +208,12 @@ class Group(Mapping[str, "Group | Column"]):
         return self._group.id
 
     def __iter__(self) -> Iterator[str]:
-        with _sentences(self._file.path, _name(self._group)):
+        with _sentences(self._file.path, str(self._group.name).strip("/")):
             names = [str(name) for name in self._group]
         return iter(names)
 
     def __len__(self) -> int:
         return len(self._group)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._group.get(name, getlink=True) is not None
 
     def __getitem__(self, name: str) -> Group | Column:
         found = _find(self._file.path, self._group, name)
@@ -271,7 +268,3 @@ def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it a
 
 def _refuse(where: Path, name: str, problem: str, remedy: str) -> NoReturn:
     raise ReachcostError(f"{where}: {name} {problem}: {remedy}")
-
-
-def _name(part: h5py.Group | h5py.Dataset) -> str:
-    return str(part.name).strip("/")

@@ -85,18 +85,15 @@ def defer_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # signals are raised in the main thread
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {int(number): handler for number, handler in found.items() if callable(handler)}
     received: list[tuple[int, FrameType | None]] = []
     try:
-        for number, handler in handlers.items():
-            if callable(handler):
-                signal.signal(number, lambda *what: received.append(what))
+        for number in handlers:
+            signal.signal(number, lambda *what: received.append(what))
         yield
     finally:
         for number, handler in handlers.items():
-            if callable(handler):
-                signal.signal(number, handler)
+            signal.signal(number, handler)
         for number, frame in received[:1]:
-            handler = handlers[signal.Signals(number)]
-            assert callable(handler)
-            handler(number, frame)
+            handlers[number](number, frame)

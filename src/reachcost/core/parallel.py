@@ -36,17 +36,12 @@ def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> li
         modes, failed = _modes(), threading.Event()
 
         def share(first: int) -> list[Result]:
-            results = []
-            with modes():
-                for piece in pieces[first::threads]:
-                    if failed.is_set():
-                        break
-                    try:
-                        results.append(work(piece))
-                    except BaseException:
-                        failed.set()  # the others stop
-                        raise
-            return results
+            try:
+                with modes():
+                    return [work(piece) for piece in pieces[first::threads] if not failed.is_set()]
+            except BaseException:
+                failed.set()  # the others stop
+                raise
 
         others = [_helpers(threads - 1).submit(share, first) for first in range(1, threads)]
         try:

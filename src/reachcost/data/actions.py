@@ -56,16 +56,13 @@ class ActionBlocks:
             raise ReachcostError("these logs have no column 'action': log the actions")
         if len(shape := logs.columns["action"].shape) != 2:
             raise ReachcostError(f"the column 'action' is {shape}: log actions as [rows, components]")
-        if taken is None:
-            taken = np.ones(logs.rows, bool)
-            taken[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False
+        taken = logs.window_starts(2) if taken is None else taken
         actions = np.asarray(logs.columns["action"][:], np.float64)[taken]
         actions = actions[np.isfinite(actions).all(1)]
         if not len(actions):
             raise ReachcostError("these logs hold no finite action: log the action of every step")
         statistics = actions.mean(0), actions.std(0), actions.min(0), actions.max(0)
-        mean, std, low, high = (tuple(numbers.tolist()) for numbers in statistics)
-        blocks = cls(mean, std, low, high, length)
+        blocks = cls(*(tuple(numbers.tolist()) for numbers in statistics), length=length)
         if length >= (longest := int(logs.lengths.max())):
             raise ReachcostError(
                 f"a block of {length} actions is as long as the longest episode, {longest} rows: give a smaller length"

@@ -62,29 +62,24 @@ def require_rows(columns: Mapping[str, Any], lengths: np.ndarray, where: str = "
 
 def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
     """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
-    if "state" not in columns and "pixels" not in columns:
-        raise ReachcostError(f"{where} has no `state`, `pos_agent` or `pixels`: add one to {sorted(columns)}")
+    _count_rows(where, columns)
     require_rows(columns, lengths, where)
-    offsets = np.cumsum(lengths) - lengths
-    for name in VECTORS:
-        if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
-            dtype, shape = columns[name].dtype, columns[name].shape
-            raise ReachcostError(f"{where}: {name} is {dtype} {shape}: it must be numbers [rows, size]")
     if "pixels" in columns:
         dtype, shape = columns["pixels"].dtype, columns["pixels"].shape
         if len(shape) != 4 or dtype != np.uint8 or shape[-1] not in (1, 3):
             raise ReachcostError(f"{where}: pixels are {dtype} {shape}: give uint8 [rows, height, width, 1 or 3]")
-    inside = np.ones(int(lengths.sum()), bool)
-    inside[offsets + lengths - 1] = False  # the last action of an episode is never used and may be anything
-    for name in VECTORS:
-        if name not in columns:
-            continue
-        bad = np.flatnonzero(~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True))
-        if len(bad):
-            episode = int(np.searchsorted(offsets, bad[0], side="right")) - 1
-            step = bad[0] - offsets[episode]
+    last = np.cumsum(lengths) - 1  # row of each episode
+    for name, column in ((name, columns[name]) for name in VECTORS if name in columns):
+        if column.ndim != 2 or column.dtype.kind not in "fiu":
+            raise ReachcostError(f"{where}: {name} is {column.dtype} {column.shape}: it must be numbers [rows, size]")
+        bad = ~np.isfinite(column).all(1)
+        if name == "action":
+            bad[last] = False  # the last action of an episode is never used and may be anything
+        if bad.any():
+            episode = int(np.searchsorted(last, row := bad.argmax()))
+            step = row - last[episode] + lengths[episode] - 1
             raise ReachcostError(
-                f"{where}: {name} is not finite in {len(bad)} rows, first in step {step} of episode {episode}: drop it"
+                f"{where}: {name} is not finite in {bad.sum()} rows, first in step {step} of episode {episode}: drop it"
             )
 
 
@@ -103,7 +98,8 @@ def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> Columns:
     the last action of an episode is never used.
     """
     named = [_named(where, number, episode) for number, episode in enumerate(episodes)]
-    lengths = np.array([len(episode["state" if "state" in episode else "pixels"]) for episode in named], np.int64)
+    counts = [_count_rows(f"{where}: episode {number}", episode) for number, episode in enumerate(named)]
+    lengths = np.array(counts, np.int64)
     _require_steps(where, lengths)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in named[0]}
     for number, (episode, rows) in enumerate(zip(named, lengths.tolist(), strict=True)):
@@ -126,7 +122,7 @@ def require_same(where: str, name: str, number: int, shape: tuple[int, ...], fir
 
 
 def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Columns of an episode by their names in logs; with states or frames, which determine its length."""
+    """Columns of an episode by their names in logs."""
     if not isinstance(episode, Mapping):
         raise ReachcostError(f"{where}: episode {number} is a {type(episode).__name__}: give a mapping of columns")
     columns: dict[str, np.ndarray] = {}
@@ -139,11 +135,16 @@ def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.
             raise ReachcostError(f"{where}: {stored!r} of episode {number} is not an array: stack its values")
         name = column_name(stored, array)
         add_column(f"{where}: episode {number}", columns, name, _as_vectors(name, array), stored)
-    if "state" not in columns and "pixels" not in columns:
-        raise ReachcostError(
-            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(columns)}: rename one"
-        )
     return columns
+
+
+def _count_rows(where: str, columns: Mapping[str, Any]) -> int:
+    """Rows of the states or, without them, of the frames; raises an error if there are neither."""
+    for name in ("state", "pixels"):
+        if name in columns:
+            return len(columns[name])
+    found = ", ".join(sorted(columns)) or "nothing"
+    raise ReachcostError(f"{where} has neither 'state' nor 'pixels', only {found[:200]}: give one of them this name")
 
 
 def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -> np.ndarray:
@@ -166,12 +167,7 @@ def split_columns(where: str, stored: Iterable[tuple[str, Any]]) -> Columns:
         else:
             name = column_name(key, values)
             add_column(where, columns, name, _as_vectors(name, values), key)
-    main = next((name for name in ("state", "pixels") if name in columns), None)
-    if main is None:
-        others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
-        known = ", ".join(f"`{name}`" for name in STATES)
-        raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
-    lengths = episode_lengths(where, bookkeeping, len(columns[main]))
+    lengths = episode_lengths(where, bookkeeping, _count_rows(where, {**columns, **bookkeeping}))
     _require_steps(where, lengths)
     require_columns(where, columns, lengths)
     return columns, lengths
@@ -232,9 +228,8 @@ def _require_lengths(
     """Lengths [E]; raises an error unless they add up and every other mark of an end [R] agrees."""
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
-    if (lengths < 0).any() or (lengths > rows).any():
-        wrong = int(lengths[(lengths < 0) | (lengths > rows)][0])
-        raise ReachcostError(f"{where}: {name} holds {wrong} for {rows} rows: count the rows of every episode")
+    if (wrong := lengths[(lengths < 0) | (lengths > rows)]).size:
+        raise ReachcostError(f"{where}: {name} holds {wrong[0]} for {rows} rows: count the rows of every episode")
     if lengths.sum() != rows:
         raise ReachcostError(f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count again")
     last = np.zeros(rows, bool)

@@ -20,7 +20,6 @@ from reachcost.data.logs_columns import (
     ENDS,
     LENGTHS,
     NAMES,
-    STATES,
     Columns,
     add_column,
     column_name,
@@ -115,28 +114,19 @@ def _episodes_by_axis(where: str, arrays: Mapping[str, np.ndarray], main: str) -
     ]
 
 
-def is_d4rl(file: Group) -> bool:
-    """Whether a file has observations at its root."""
-    return any(name in file for name in STATES)
-
-
 def read_d4rl(path: Path, file: Group) -> Columns:
     """Read all columns except frames, which stay on disk."""
     where = f"{path} (D4RL)"
     if "actions" not in file and "action" not in file:
         raise ReachcostError(f"{where} has no `actions` for its observations: write both, one row per step")
-    return split_columns(where, _d4rl_columns(file))
-
-
-def _d4rl_columns(file: Group) -> Iterator[tuple[str, Any]]:
-    """Columns at the root, then those of `infos` as `info.name`; values without rows are left out."""
     infos = file.get("infos")
     inside = infos.items() if isinstance(infos, Group) else ()
+    columns: list[tuple[str, Any]] = []
     for name, column in (*file.items(), *((f"info.{name}", column) for name, column in inside)):
         repeats_next_row = name in ("next_observations", "next_states")
-        if isinstance(column, Column) and column.ndim and not repeats_next_row:
-            frames = column_name(name, column) == "pixels"
-            yield name, column if frames else read_column(column)
+        if isinstance(column, Column) and column.ndim and not repeats_next_row:  # values without rows are left out
+            columns.append((name, column if column_name(name, column) == "pixels" else read_column(column)))
+    return split_columns(where, columns)
 
 
 FILE, METADATA = "main_data.hdf5", "metadata.json"
@@ -157,12 +147,12 @@ class FramesOfEpisodes(LazyFrames):
             require_same(where, "pixels", number, shape, shapes[0])
         self.shape = (int(self._stops[-1]), *shapes[0])
 
-    def read(self, numbers: np.ndarray) -> np.ndarray:
+    def read(self, numbers: np.ndarray) -> list[np.ndarray]:
         """The frames of some rows [N]."""
         episodes = np.searchsorted(self._stops, numbers, side="right")
         steps = numbers - np.concatenate([[0], self._stops])[episodes]
         places = zip(episodes.tolist(), steps.tolist(), strict=True)
-        return self.of_one_size([self._decode(self._columns[number][step]) for number, step in places])
+        return [self._decode(self._columns[number][step]) for number, step in places]
 
     def _decode(self, frame: np.ndarray) -> np.ndarray:
         return frame if frame.ndim == 3 else decode_frame(self._columns[0].where, frame.tobytes())
@@ -176,11 +166,6 @@ def minari_file(directory: Path) -> Path | None:
         if (place / METADATA).is_file() and any(place.glob("*/*.arrow")):
             raise ReachcostError(f"{directory} (Minari) is stored as Arrow: create it with data_format='hdf5'")
     return None
-
-
-def is_minari(file: Group) -> bool:
-    """Whether a file has a group for each episode."""
-    return any(EPISODE.fullmatch(name) for name in file)
 
 
 def read_minari(path: Path, file: Group) -> Columns:

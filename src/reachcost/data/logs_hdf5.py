@@ -20,7 +20,7 @@ from reachcost.core.hdf5 import Column, Group, reading
 from reachcost.core.machine import defer_interrupts
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs
-from reachcost.data.logs_columns import Columns, episode_lengths, require_columns
+from reachcost.data.logs_columns import STATES, Columns, episode_lengths, require_columns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
@@ -193,11 +193,12 @@ def _read(path: Path) -> Columns:
     if not h5py.is_hdf5(path):
         raise ReachcostError(f"{path} is not a file of logs: give one of {LAYOUTS}")
     with reading(path, f"give one of {LAYOUTS}") as file:
-        if any(name in file for name in INDEX):
+        names = {*file}
+        if names & {*INDEX}:
             return _read_stable_worldmodel(path, file)
-        if formats.is_minari(file):
+        if any(map(formats.EPISODE.fullmatch, names)):
             return formats.read_minari(path, file)
-        if formats.is_d4rl(file):
+        if names & {*STATES}:
             return formats.read_d4rl(path, file)
         raise ReachcostError(f"{path} is HDF5 with {', '.join(file) or 'nothing'}: give one of {LAYOUTS}")
 

@@ -25,13 +25,10 @@ class FramesInLance(LazyFrames):
     def __init__(self, path: Path, rows: int) -> None:
         self.path: Path = path
         self._table: Any = None
-        self.shape = (rows, *self._decoded(np.array([0]))[0].shape)
+        self.shape = (rows, *self.read(np.array([0]))[0].shape)
 
-    def read(self, numbers: np.ndarray) -> np.ndarray:
+    def read(self, numbers: np.ndarray) -> list[np.ndarray]:
         """The frames of some rows [N]."""
-        return self.of_one_size(self._decoded(numbers))
-
-    def _decoded(self, numbers: np.ndarray) -> list[np.ndarray]:
         self._table = self._table or _open(self.path)
         blobs = _call(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist())
         return [decode_frame(self.path, blob) for blob in blobs]
@@ -91,9 +88,8 @@ def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     steps = columns.get("step_idx", np.arange(rows))
     if steps.size != rows or steps.dtype.kind not in "iu":
         raise ReachcostError(f"{path}: step_idx is {steps.dtype} {steps.shape}: write one whole number for each row")
-    within = np.ones(rows, bool)
-    within[np.cumsum(lengths) - lengths] = False
-    if (np.diff(steps.ravel().astype(np.int64), prepend=0)[within] != 1).any():
+    counted = steps.ravel().astype(np.int64) - np.arange(rows)  # constant within an episode
+    if not np.array_equal(counted, np.repeat(counted[np.cumsum(lengths) - lengths], lengths)):
         raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
     return lengths
 

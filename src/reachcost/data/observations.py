@@ -81,18 +81,14 @@ class LazyFrames:
         if not len(numbers):
             return np.empty((0, *self.shape[1:]), np.uint8)
         frames = self.read(numbers)
-        return frames if np.ndim(wanted) else frames[0]
-
-    def of_one_size(self, frames: list[np.ndarray]) -> np.ndarray:
-        """Frames as one array; raises an error if one has another size than the first of the logs."""
         for frame in frames:
             if frame.shape != self.shape[1:]:
                 raise ReachcostError(f"a frame is {frame.shape}, the first {self.shape[1:]}: resize all to one size")
-        return np.stack(frames)
+        return np.stack(frames) if np.ndim(wanted) else frames[0]
 
     @abstractmethod
-    def read(self, numbers: np.ndarray) -> np.ndarray:
-        """The frames of rows [N], at least one: uint8 [N, height, width, 3]."""
+    def read(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """The frames of rows [N], at least one, each uint8 [height, width, 3]."""
 
 
 def decode_frame(path: Path, blob: bytes) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, call_foreign
 from reachcost.tasks.contract import Task
 
 STEPS = 200  # maximum number of logged steps that are repeated in the task
@@ -32,9 +32,7 @@ def require_logs_of(task: Task, logs: Logs) -> None:
         theirs = f"those of {task.name} are {list(known.shape[1:])}"
         raise ReachcostError(f"the logs hold states {list(shape)}, but {theirs}: give logs of this world")
     if task.discrete_actions is not None and "action" in logs.columns:
-        executed = np.ones(logs.rows, bool)
-        executed[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False  # the last action may be anything
-        taken = np.asarray(logs.columns["action"][:])[executed]
+        taken = np.asarray(logs.columns["action"][:])[logs.window_starts(2)]  # the last action may be anything
         if (wrong := taken[~np.isin(taken, np.arange(task.discrete_actions))]).size:
             known_actions = f"those of {task.name} are the whole numbers 0 to {task.discrete_actions - 1}"
             raise ReachcostError(
@@ -81,16 +79,11 @@ def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def _called(task: Task, name: str, *arrays: np.ndarray) -> Any:
-    try:
-        return getattr(task, name)(*arrays)
-    except ReachcostError:
-        raise
-    except Exception as error:  # the task is foreign code
-        problem = f"failed on states {' and '.join(map(_some, arrays))} ({type(error).__name__}: {error})"
-        continuous = name == "step" and task.discrete_actions is None
-        indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
-        remedy = f"give states as the task logs them{indices}, or fix it; see reachcost.check_task"
-        raise ReachcostError(f"{task.name}: `{name}` {problem}: {remedy}") from error
+    failed = f"{task.name}: `{name}` failed on states {' and '.join(map(_some, arrays))}"
+    continuous = name == "step" and task.discrete_actions is None
+    indices = ", declare `discrete_actions` if actions are indices" if continuous else ""
+    remedy = f"give states as the task logs them{indices}, or fix it; see reachcost.check_task"
+    return call_foreign(lambda: getattr(task, name)(*arrays), failed, remedy)
 
 
 def _some(values: Any) -> str:

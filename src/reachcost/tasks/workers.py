@@ -72,10 +72,8 @@ class Workers:
         self._local, self._team = None, []
 
     def _started(self) -> list[_Worker]:
-        if self._owner != os.getpid():  # in a fork of their owner, which alone may use the workers
-            self._team = []
-        if not self._team:
-            self._owner = os.getpid()
+        if not self._team or self._owner != os.getpid():  # only their owner, and no fork of it, may use the workers
+            self._team, self._owner = [], os.getpid()
             self._finalize = weakref.finalize(self, _stop, self._team, self._owner)
             for _ in range(self._count):
                 self._team.append(_start(self._make))

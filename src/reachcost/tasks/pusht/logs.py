@@ -21,8 +21,6 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, CENTRE_OF_GRAVITY, OUTL
 from reachcost.tasks.pusht.physics import ACTION_SCALE, step
 
 STEPS = 100
-PURPOSE = "pusht-logs"
-AT_ONCE = 1000  # episodes simulated in one batch; larger batches are not faster
 MOVED = 1e-9  # pixels or radians; a T without contact does not move at all
 LATER = 25  # steps over which displacement and rotation are measured, in addition to single steps
 FROZEN = Path(__file__).parent / "frozen"
@@ -52,21 +50,29 @@ CLOSE = (12.0, 0.12)  # pixels and radians within which a target pose counts as 
 def make_logs(
     seed: int,
     episodes: np.ndarray,
-    purpose: str = PURPOSE,
+    purpose: str = "pusht-logs",
     *,
-    steps: int = STEPS,
     kinds: Sequence[int] | None = None,
     observe: Callable[[np.ndarray], Observations] | None = None,
 ) -> Logs:
     """Log episodes by their numbers [E]; an episode does not depend on the others.
 
-    The action of the last row of an episode is zero, as none was executed there.
+    `purpose` names the random streams. The given `kinds` have equal parts; by default all kinds have their shares. The
+    action of the last row of an episode is zero, as none was executed there.
     """
-    count, rows = len(episodes), steps + 1
-    batches = [episodes[start : start + AT_ONCE] for start in range(0, count, AT_ONCE)]
-    parts = [collect(seed, batch, steps, purpose, kinds) for batch in batches]
-    states, actions, made_by = (np.concatenate(column) for column in zip(*parts, strict=True))
-    actions = np.concatenate([actions, np.zeros((count, 1, 2), np.float32)], axis=1)
+    plans = [sample_plan(seed, purpose, episode, kinds) for episode in episodes.tolist()]
+    starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))
+    count, rows = len(plans), STEPS + 1
+    states, actions = np.empty((count, rows, 7)), np.zeros((count, rows, 2), np.float32)
+    states[:, 0] = starts
+    pushers = Pushers(*of_pushers)
+    is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
+    for t in range(STEPS):
+        here = states[:, t]
+        pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
+        wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
+        actions[:, t] = _within_window(here, np.clip(wanted, -1, 1))
+        states[:, t + 1] = step(here, actions[:, t])
     states = states.reshape(-1, 7)
     columns = {
         "state": states,
@@ -139,9 +145,7 @@ def held_out_logs(purpose: str, seed: int, episodes: int) -> Logs:
     return make_logs(seed, np.arange(episodes), f"pusht-{purpose}", kinds=(KINDS.index("pusher"),))
 
 
-def sample_plan(
-    seed: int, purpose: str, episode: int, steps: int, kinds: Sequence[int] | None
-) -> tuple[np.ndarray | int, ...]:
+def sample_plan(seed: int, purpose: str, episode: int, kinds: Sequence[int] | None) -> tuple[np.ndarray | int, ...]:
     """All random numbers of an episode, from its own stream: start, kind of policy, noise, plan of a pusher."""
     rng = generator(seed, purpose, episode)
     start = sample_start(rng)
@@ -149,7 +153,7 @@ def sample_plan(
     poses = np.concatenate([rng.uniform(*POSE_ROOM, (POSES, 2)), rng.uniform(0, 2 * np.pi, (POSES, 1))], axis=1)
     bonuses, speeds = rng.uniform(0, 0.6, (CHOICES, len(SPOTS))), rng.uniform(*PUSH_SPEED, CHOICES)
     patience = rng.integers(12, 30, CHOICES)
-    return start, kind, rng.uniform(-1, 1, (steps, 2)), poses, bonuses, speeds, patience
+    return start, kind, rng.uniform(-1, 1, (STEPS, 2)), poses, bonuses, speeds, patience
 
 
 def sample_start(rng: np.random.Generator) -> np.ndarray:
@@ -159,28 +163,6 @@ def sample_start(rng: np.random.Generator) -> np.ndarray:
         pose = np.append(block, rng.uniform(0, 2 * np.pi))
         if clearance(agent, pose) > AGENT_RADIUS and not touches_walls(pose):
             return np.concatenate([agent, pose, np.zeros(2)])
-
-
-def collect(
-    seed: int, episodes: np.ndarray, steps: int, purpose: str, kinds: Sequence[int] | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Run the policies: states [E, steps + 1, 7], actions float32 [E, steps, 2] and kinds [E], indices of `KINDS`.
-
-    `purpose` names the random streams. The given `kinds` have equal parts; by default all kinds have their shares.
-    """
-    plans = [sample_plan(seed, purpose, episode, steps, kinds) for episode in episodes.tolist()]
-    starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))
-    states, actions = np.empty((len(plans), steps + 1, 7)), np.empty((len(plans), steps, 2), np.float32)
-    states[:, 0] = starts
-    pushers = Pushers(*of_pushers)
-    is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
-    for t in range(steps):
-        here = states[:, t]
-        pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
-        wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
-        actions[:, t] = _within_window(here, np.clip(wanted, -1, 1))
-        states[:, t + 1], _ = step(here, actions[:, t])
-    return states, actions, made_by
 
 
 def weak(states: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -196,19 +178,12 @@ def _within_window(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     return np.clip((np.clip(agent + ACTION_SCALE * actions, 20, 492) - agent) / ACTION_SCALE, -1, 1)
 
 
-def _spots() -> tuple[np.ndarray, np.ndarray]:
-    """Places on the outline to push at [S, 2], and the directions of the pushes [S, 2], in the T's frame."""
-    places, inward = [], []
-    for edge, count in enumerate(SPOTS_PER_EDGE):
-        start, end = OUTLINE[edge], OUTLINE[(edge + 1) % len(OUTLINE)]
-        along = (end - start) / np.linalg.norm(end - start)
-        for share in (np.arange(count) + 0.5) / count:
-            places.append(start + share * (end - start))
-            inward.append((-along[1], along[0]))
-    return np.array(places), np.array(inward)
-
-
-SPOTS, INWARD = _spots()
+_SHARES = np.concatenate([(np.arange(count) + 0.5) / count for count in SPOTS_PER_EDGE])
+_EDGES = np.repeat(np.roll(OUTLINE, -1, axis=0) - OUTLINE, SPOTS_PER_EDGE, axis=0)
+SPOTS = np.repeat(OUTLINE, SPOTS_PER_EDGE, axis=0) + _SHARES[:, None] * _EDGES
+"""Places on the outline to push at [S, 2], in the T's frame."""
+INWARD = _EDGES[:, ::-1] * (-1, 1) / np.linalg.norm(_EDGES, axis=1, keepdims=True)
+"""Directions of the pushes [S, 2]."""
 
 
 class Pushers:

@@ -49,53 +49,23 @@ WALLS = ((LEFT_HIGH, LEFT_LOW), (LEFT_LOW, RIGHT_LOW), (RIGHT_LOW, RIGHT_HIGH), 
 WALL_RADIUS = 2.0
 
 
-def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Execute sequences: float64 [N, 7], [N, T, 2] -> [N, T + 1, 7], the given states first.
-
-    Single steps give the same result unless a T touches a wall: there a sequence keeps pymunk's memory of contacts, as
-    the public environment does, and a state does not hold it.
-    """
-    here, walls = states, np.zeros(len(states), bool)
-    reached, legs = [here], []
-    for t in range(actions.shape[1]):
-        legs.append(agent_path(here[:, :2], here[:, 5:], actions[:, t])[1])
-        here, left = step(here, actions[:, t])
-        walls |= left
-        reached.append(here)
-    paths = np.stack(reached, axis=1)
-    if walls.any():
-        starts, moves = states[walls], np.concatenate([states[walls, None, 5:], *(leg[walls] for leg in legs)], axis=1)
-        poses = push_by_pymunk(_tick_before(starts), starts[:, 2:5], moves, every=TICKS)[:, 1:]
-        poses[..., 2] %= 2 * np.pi
-        paths[walls, 1:, 2:5] = poses
-    return paths
-
-
-def step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pull the agents towards their position plus 100 times the unclipped action: float64 [N, 7], [N, 2] -> [N, 7].
-
-    Returns the states, and whether pymunk computed them, bool [N].
-    """
+def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Pull the agents towards their position plus 100 times the unclipped action: float64 [N, 7], [N, 2] -> [N, 7]."""
     require_pymunk()
     path, velocities = agent_path(states[:, :2], states[:, 5:], actions)
-    after, left = states.copy(), np.zeros(len(states), bool)
+    after = states.copy()
     after[:, :2], after[:, 5:] = path[:, -1], velocities[:, -1]
     rows, first = first_contacts(path, states[:, 2:5])
     moves = np.concatenate([states[rows, None, 5:], velocities[rows]], axis=1)  # tick 0 recomputes the T's velocity
     after[rows, 2:5], hard = push_away_from_walls(path[rows], moves, states[rows, 2:5])
     rows, first = rows[hard], first[hard]
     if len(rows):
-        left[rows] = True
-        before = np.concatenate([_tick_before(states[rows])[:, None], path[rows]], axis=1)
-        starts = before[np.arange(len(rows)), first]
-        after[rows, 2:5] = push_by_pymunk(starts, states[rows, 2:5], moves[hard], first)[:, -1]
+        tick_before = states[rows, :2] - SECONDS * states[rows, 5:]
+        places = np.concatenate([tick_before[:, None], path[rows]], axis=1)
+        starts = places[np.arange(len(rows)), first]
+        after[rows, 2:5] = push_by_pymunk(starts, states[rows, 2:5], moves[hard], first)
     after[:, 4] %= 2 * np.pi
-    return after, left
-
-
-def _tick_before(states: np.ndarray) -> np.ndarray:
-    """Positions of the agents one tick before these states [N, 2]."""
-    return states[:, :2] - SECONDS * states[:, 5:]
+    return after
 
 
 def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -255,22 +225,18 @@ def _chipmunk() -> tuple[Any, Any, list[Any]]:
     return lib, pymunk.Transform.identity(), parts
 
 
-def push_by_pymunk(
-    starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray | None = None, every: int = 0
-) -> np.ndarray:
-    """Poses [N, P, 3] of the T after the last tick and `every` ticks before it, each row in its own space.
+def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Poses [N, 3] of the T after the last tick, each row in its own space.
 
-    The agent is at `starts` [N, 2] and the T at `poses` [N, 3] until tick `first` [N], by default 0; the velocities of
-    the agent are [N, ticks, 2].
+    The agent is at `starts` [N, 2] and the T at `poses` [N, 3] until tick `first` [N]; the velocities of the agent are
+    [N, ticks, 2].
     """
-    begin, every = np.zeros(len(poses), int) if first is None else first, every or velocities.shape[1]
-    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), begin.tolist(), strict=True)
-    found = [_simulate(start, pose, moves[tick:], every) for start, pose, moves, tick in rows]
-    return np.array(found).reshape(len(poses), -1, 3)
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
+    return np.array([_simulate(start, pose, moves[tick:]) for start, pose, moves, tick in rows])
 
 
-def _simulate(start: list[float], pose: list[float], velocities: list[list[float]], every: int) -> list[list[float]]:
-    """Move the agent by one velocity per tick; return poses of the T.
+def _simulate(start: list[float], pose: list[float], velocities: list[list[float]]) -> list[float]:
+    """Move the agent by one velocity per tick; return the last pose of the T.
 
     The T rests at `pose` in the first tick. A space of pymunk remembers contacts, so every simulation has a new one.
     The C functions behind pymunk's classes are many times as fast.
@@ -292,14 +258,10 @@ def _simulate(start: list[float], pose: list[float], velocities: list[list[float
         lib.cpSpaceAddBody(space, body)
     for shape in shapes:
         lib.cpSpaceAddShape(space, shape)
-    poses, left = [], len(velocities)
     for velocity in velocities:
         lib.cpBodySetVelocity(agent, velocity)
         lib.cpSpaceStep(space, SECONDS)
-        left -= 1
-        if left % every == 0:
-            position = lib.cpBodyGetPosition(block)
-            poses.append([position.x, position.y, lib.cpBodyGetAngle(block)])
+    position, angle = lib.cpBodyGetPosition(block), lib.cpBodyGetAngle(block)
     for shape in shapes:
         lib.cpSpaceRemoveShape(space, shape)
         lib.cpShapeFree(shape)
@@ -307,4 +269,4 @@ def _simulate(start: list[float], pose: list[float], velocities: list[list[float
         lib.cpSpaceRemoveBody(space, body)
         lib.cpBodyFree(body)
     lib.cpSpaceFree(space)
-    return poses
+    return [position.x, position.y, angle]

@@ -17,7 +17,6 @@ from reachcost.tasks.pusht.logs import (
     BUDGETS,
     FROZEN,
     NAMES,
-    STEPS,
     describe_logs,
     make_logs,
     proprio,
@@ -58,24 +57,12 @@ class PushT(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
-        states, actions = self._checked(states, actions, 2)
-        return physics.step(states.astype(np.float64), actions)[0].astype(states.dtype)
-
-    def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for contacts with walls."""
-        states, actions = self._checked(states, actions, 3)
-        return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
-
-    @staticmethod
-    def _checked(states: np.ndarray, actions: np.ndarray, ndim: int) -> tuple[np.ndarray, np.ndarray]:
         states, actions = np.asarray(states), np.asarray(actions)
-        rows = {states.shape[:1], actions.shape[:1]}
-        if len(rows) > 1 or states.shape[1:] != (7,) or actions.ndim != ndim or actions.shape[-1] != 2:
-            form = "[N, 2]" if ndim == 2 else "[N, T, 2]"
-            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give PushT [N, 7] and {form}")
+        if states.shape[1:] != (7,) or actions.shape != (len(states), 2):
+            raise ReachcostError(f"states are {states.shape} and actions {actions.shape}: give PushT [N, 7] and [N, 2]")
         require_finite("state", states)
         require_finite("action", actions)
-        return states, actions
+        return physics.step(states.astype(np.float64), actions).astype(states.dtype)
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Render uint8 [N, size, size, 3], with the green T of the public frames and without the goal."""
@@ -124,14 +111,14 @@ class PushT(Task):
         """Start and goal [7], both at rest."""
         return sample_start(rng), sample_start(rng)
 
-    def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = STEPS) -> Logs:
+    def generate_logs(self, episodes: int = 8000, seed: int = 0) -> Logs:
         """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
 
         An episode starts with its reset row; `policy` is the index of its policy in `logs.KINDS`.
         """
-        if episodes < 1 or steps < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
-        return make_logs(seed, np.arange(episodes), steps=steps, observe=self.observe)
+        if episodes < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
+        return make_logs(seed, np.arange(episodes), observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
@@ -145,22 +132,18 @@ class PushT(Task):
         return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=self.world, budget=budget)
 
 
-def _difference(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    return np.asarray(states, np.float64) - np.asarray(goals, np.float64)
-
-
 def position_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Length of the joint error of agent and block position in four dimensions, pixels [N]."""
-    return np.linalg.norm(_difference(states, goals)[..., :4], axis=-1)
+    return np.linalg.norm((np.asarray(states, np.float64) - goals)[..., :4], axis=-1)
 
 
 def angle_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Smallest rotation between the block's angles, radians [N]."""
-    return np.abs((_difference(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
+    return np.abs(((np.asarray(states, np.float64) - goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
 
 
 def _block_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(_difference(states, goals)[..., 2:4], axis=-1)
+    return np.linalg.norm((np.asarray(states, np.float64) - goals)[..., 2:4], axis=-1)
 
 
 class PushTEnv(EpisodeEnv):

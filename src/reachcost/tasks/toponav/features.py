@@ -52,11 +52,10 @@ class ExactTopoNav:
         return fingerprint_arrays(self.latents.numpy())
 
     def encode(self, observations: Observations) -> Tensor:
-        """Latents of the agent's cells, read from `state` or found in `pixels`."""
-        if not {"state", "pixels"} & {*observations}:
-            raise ReachcostError(f"ExactTopoNav reads `state` or `pixels`, not {sorted(observations)}: add one")
-        cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
-        return self.latents[torch.from_numpy(self.task.index(cells))]
+        """Latents of the agent's cells, the column `state` [N, 2]."""
+        if "state" not in observations:
+            raise ReachcostError(f"ExactTopoNav reads `state`, not {sorted(observations)}: add it")
+        return self.latents[torch.from_numpy(self.task.index(observations["state"]))]
 
     def index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""
@@ -81,15 +80,8 @@ def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
     moves, count = actions[..., 0].numpy(), transitions.shape[1]
     if moves.size and not 0 <= moves.min() <= moves.max() < count:
         raise ReachcostError(f"actions run from {moves.min()} to {moves.max()}: give 0 to {count - 1}")
-    here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
-    if moves.shape[2] % 2:
-        here = transitions[here, moves[:, :, 0]]
-        moves = moves[:, :, 1:]
-    # Two moves at once, as a planner's uint8 holds 16 x 16 pairs; `take` is faster than indexing by torch.
-    moves = moves if count <= 16 else moves.astype(np.intp)
-    pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
-    twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
-    here = here * count**2
-    for t in range(pairs.shape[2]):
-        here = twice.take(here + pairs[:, :, t])
-    return torch.from_numpy(here // count**2)
+    after = count * transitions  # a state as the index of its first action; `take` is faster than two indices
+    here = np.broadcast_to(count * start.numpy()[:, None], moves.shape[:2])
+    for t in range(moves.shape[2]):
+        here = after.take(here + moves[:, :, t])
+    return torch.from_numpy(here // count)

@@ -96,14 +96,6 @@ class TopoNav(Task):
                 frames[rows, cells[:, 1], cells[:, 0]] = colour
         return frames.repeat(CELL_PIXELS, axis=1).repeat(CELL_PIXELS, axis=2)
 
-    def locate(self, pixels: np.ndarray) -> np.ndarray:
-        """Find the agent's cell in rendered frames: uint8 [N, 145, 145, 3] -> [N, 2]."""
-        centre = CELL_PIXELS // 2
-        is_agent = (pixels[:, centre::CELL_PIXELS, centre::CELL_PIXELS] == AGENT).all(-1)
-        if (found := is_agent.sum((1, 2)) != 1).any():
-            raise ReachcostError(f"frame {found.argmax()} does not show one agent: give frames of TopoNav.render")
-        return np.argwhere(is_agent)[:, [2, 1]]
-
     def observe(self, states: np.ndarray) -> Observations:
         """The columns `state` and `pixels`; frames are rendered when read."""
         return LazyColumns({"state": states, "pixels": lambda: self.render(states)})

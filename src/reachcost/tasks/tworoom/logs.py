@@ -1,4 +1,4 @@
-"""TwoRoom logs and evaluation sets: the public data policy, log statistics, and pairs sampled from logs."""
+"""TwoRoom logs and evaluation sets: the public data policy, and pairs sampled from logs."""
 
 from __future__ import annotations
 
@@ -88,24 +88,6 @@ def make_logs(
     return Logs(columns, lengths, observe)
 
 
-def describe_logs(logs: Logs) -> dict[str, tuple[float, float]]:
-    """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
-    before = logs.window_starts(2)
-    states = logs.columns["state"].astype(np.float64)
-    moved = np.linalg.norm(states[before + 1] - states[before], axis=1)
-    return {
-        "episodes": (len(logs), 10_000),
-        "observations": (logs.rows, 632_749),
-        "shortest episode": (int(logs.lengths.min()), 2),
-        "longest episode": (int(logs.lengths.max()), 101),
-        "median length": (float(np.median(logs.lengths)), 67),
-        "mean length": (float(logs.lengths.mean()), 63.3),
-        "mean displacement, px": (float(moved.mean()), 5.92),
-        "median displacement, px": (float(np.median(moved)), 6.19),
-        "steps below 0.1 px, %": (float(100 * (moved < 0.1).mean()), 0.037),
-    }
-
-
 @dataclass(frozen=True)
 class Rule:
     """Which start and goal rows of the logs may form a pair; bounds are in pixels."""
@@ -135,20 +117,16 @@ def sample_set(name: str, logs: Logs, layout: Layout, seed: int = SET_SEED, worl
     states = logs.columns["state"]
     starts, goals = states[rows[:, 0]], states[rows[:, 1]]
     geodesic = layout.geodesic(starts, goals)
-    eligible = (
-        _within(np.linalg.norm(goals - starts, axis=1), rule.euclidean)
-        & _within(geodesic, rule.geodesic)
-        & _within(BUDGET - geodesic / layout.speed, rule.margin)
+    bounded = (
+        (np.linalg.norm(goals - starts, axis=1), rule.euclidean),
+        (geodesic, rule.geodesic),
+        (BUDGET - geodesic / layout.speed, rule.margin),
     )
+    eligible = np.logical_and.reduce([(low <= values) & (values <= high) for values, (low, high) in bounded])
     across = layout.room(starts) != layout.room(goals)
     chosen = [np.flatnonzero(eligible & group)[: rule.each] for group in (~across, across)]
     if min(map(len, chosen)) < rule.each:
         raise ReachcostError(f"the logs have only {list(map(len, chosen))} pairs for {name!r}: log more episodes")
     rows = rows[np.concatenate(chosen)]
-    episodes, digest = np.searchsorted(logs.offsets, rows, side="right") - 1, logs.fingerprint
-    ends = states[rows[:, 0]], states[rows[:, 1]]
-    return EvaluationSet(*ends, name, seed, source_rows=rows, source_episodes=episodes, logs_sha256=digest, world=world)
-
-
-def _within(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
-    return (values >= bounds[0]) & (values <= bounds[1])
+    source = {"source_rows": rows, "source_episodes": logs.episode_of(rows), "logs_sha256": logs.fingerprint}
+    return EvaluationSet(states[rows[:, 0]], states[rows[:, 1]], name, seed, **source, world=world)
