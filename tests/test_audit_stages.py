@@ -28,7 +28,7 @@ from reachcost.cli import main
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
-from reachcost.data.logs_hdf5 import write_logs
+from reachcost.data.logs_files import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.heads.kinds import PairHead

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 import reachcost as rc
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.peers.temporal import reached_pairs
+from reachcost.peers.budget_and_inverse import reached_pairs
 
 QUICK = rc.peers.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
 

@@ -16,7 +16,7 @@ import pytest
 import reachcost
 from reachcost import make_task
 from reachcost.cli import main
-from reachcost.data.logs_hdf5 import open_logs
+from reachcost.data.logs_files import open_logs
 from reachcost.experiments.registry import all_tables
 from reachcost.experiments.study import HeadPlan
 from reachcost.heads.recipe import Recipe

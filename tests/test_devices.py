@@ -21,7 +21,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, run_epoch
-from reachcost.peers.distances import _Bootstrapped, _Pushed
+from reachcost.peers.qrl_and_hilp import _Bootstrapped, _Pushed
 from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel

@@ -20,7 +20,7 @@ from reachcost.core import machine
 from reachcost.core.hdf5 import require_heaps_that_end
 from reachcost.core.machine import defer_interrupts
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
 

@@ -7,7 +7,7 @@ import torch
 import reachcost as rc
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import PairSet
-from reachcost.peers.temporal import actions_between
+from reachcost.peers.budget_and_inverse import actions_between
 from reachcost.protocols import Observations
 
 QUICK = rc.peers.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)

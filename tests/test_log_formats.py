@@ -18,8 +18,8 @@ from reachcost.core.hdf5 import Column
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import episode_lengths
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.data.logs_formats import FramesOfEpisodes
-from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 
 Change = Callable[[h5py.File], Any]

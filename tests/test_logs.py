@@ -10,7 +10,7 @@ import pytest
 
 from reachcost.core.hdf5 import Column
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
 

@@ -32,7 +32,7 @@ from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import write_logs
+from reachcost.data.logs_files import write_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit

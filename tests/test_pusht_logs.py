@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs
+from reachcost.data.logs_files import open_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT

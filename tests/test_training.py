@@ -18,7 +18,7 @@ from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom

@@ -11,7 +11,7 @@ import torch
 
 import reachcost as rc
 from reachcost.heads.base import LearnedHead
-from reachcost.peers.distances import Transitions
+from reachcost.peers.qrl_and_hilp import Transitions
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.graph import GATE, WALL
 from tests.test_stitched import corridor, latents_of

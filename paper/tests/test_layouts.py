@@ -12,7 +12,7 @@ from reachcost.cli import main
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import WORLD_COLUMN
-from reachcost.data.logs_hdf5 import write_logs
+from reachcost.data.logs_files import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.check import check_task
 from reachcost.tasks.tworoom import Layout, TwoRoom

@@ -30,8 +30,8 @@ from .data.evaluation import EvaluationSet as EvaluationSet
 from .data.latents import Latents as Latents
 from .data.latents import encode_logs as encode_logs
 from .data.logs import Logs as Logs
-from .data.logs_hdf5 import open_logs as open_logs
-from .data.logs_hdf5 import write_logs as write_logs
+from .data.logs_files import open_logs as open_logs
+from .data.logs_files import write_logs as write_logs
 from .errors import ReachcostError as ReachcostError
 from .errors import ReachcostWarning as ReachcostWarning
 from .fitting.fit import fit as fit

@@ -64,7 +64,7 @@ with Path({seen!r}).open("a") as seen:
 
 
 def test_a_custom_world_is_sent_with_its_logs(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reachcost.data.logs_hdf5 import write_logs
+    from reachcost.data.logs_files import write_logs
 
     from ..toy import Corridor
 

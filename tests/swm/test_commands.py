@@ -10,7 +10,7 @@ import pytest
 from reachcost.cli import main
 from reachcost.data.evaluation import logged_goals
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs
+from reachcost.data.logs_files import open_logs
 from reachcost.heads.kinds import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.swm.evaluation import change_of, import_stable_worldmodel, row_of, silence, warning_of

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from reachcost.data.logs_hdf5 import open_logs
+from reachcost.data.logs_files import open_logs
 from reachcost.errors import ReachcostError
 from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.tworoom import TwoRoom

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.logs import expert_direction

@@ -30,8 +30,8 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
 from reachcost.labels.stitched import default_recipe
-from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
-from reachcost.peers.temporal import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
+from reachcost.peers.budget_and_inverse import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
+from reachcost.peers.qrl_and_hilp import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal, control, require_actions, require_planner

@@ -43,7 +43,7 @@ def generate_logs(
         overwrite: Replace the file if it exists.
     """
     from reachcost.core.files import require_file
-    from reachcost.data.logs_hdf5 import write_logs
+    from reachcost.data.logs_files import write_logs
 
     options.require_least(1, episodes=episodes)
     options.require_least(0, seed=seed)

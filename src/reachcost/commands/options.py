@@ -82,7 +82,7 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
 
     `named` is whether the user named the task: a default task only has to fit if it renders frames.
     """
-    from reachcost.data.logs_hdf5 import open_logs
+    from reachcost.data.logs_files import open_logs
     from reachcost.tasks.compatibility import require_logs_of
 
     logs = open_logs(expand_path(path), observe=None if task is None else task.observe)

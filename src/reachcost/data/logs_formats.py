@@ -28,7 +28,7 @@ from reachcost.data.logs_columns import (
     require_same,
     split_columns,
 )
-from reachcost.data.logs_hdf5 import read_column
+from reachcost.data.logs_files import read_column
 from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError, foreign_errors
 

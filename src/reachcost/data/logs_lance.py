@@ -10,7 +10,7 @@ import numpy as np
 from pyarrow import types
 
 from reachcost.data.logs_columns import Columns, episode_lengths, require_columns
-from reachcost.data.logs_hdf5 import RENAMED
+from reachcost.data.logs_files import RENAMED
 from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError
 

@@ -28,7 +28,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.latents import Latents, model_identity
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import write_logs
+from reachcost.data.logs_files import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.labels.exclusion import Exclusion

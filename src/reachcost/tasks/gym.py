@@ -20,7 +20,7 @@ from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_parts
 from reachcost.tasks.contract import Distance, Plane, Task
-from reachcost.tasks.environment import Environment, RowByRow
+from reachcost.tasks.gym_environment import Environment, RowByRow
 from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # states [N, D] and generator -> actions [N, a]

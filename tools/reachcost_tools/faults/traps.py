@@ -18,7 +18,7 @@ import torch
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.files import write_with_checksum
 from reachcost.core.modules import _checksum
-from reachcost.data.logs_hdf5 import open_logs
+from reachcost.data.logs_files import open_logs
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.sweep import read_sweep

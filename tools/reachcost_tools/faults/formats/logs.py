@@ -13,7 +13,7 @@ from PIL import Image
 
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
+from reachcost.data.logs_files import open_logs, write_logs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost_tools.faults.formats import Format, Wrong, digest, require_finite
