@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -61,6 +62,28 @@ def test_mistakes_are_explained_in_one_line(tmp_path: Path, capsys: pytest.Captu
     missing = ["audit", "--model", "lewm-tworoom-3072", "--logs", str(tmp_path / "none.h5")]
     assert "none.h5" in message(missing, capsys)
     assert "--candidates 1" in message([*missing, "--candidates", "1"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["reprodce", "all"], "reproduce?"),
+        (["audit", "--episode", "3", "--model", "m", "--logs", "l"], "--episodes?"),
+        (["fit", "--labels", "stiched", "--model", "m", "--logs", "l", "--out", "o"], "stitched,"),
+        (["fit", "--pairs", "ten", "--model", "m", "--logs", "l", "--out", "o"], "whole number"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert meant in line
+
+
+@pytest.mark.parametrize(("package", "name"), [(reachcost, "LatentMse"), (reachcost.costs, "LatentMse")])
+def test_a_misspelt_name_gets_a_suggestion(package: ModuleType, name: str) -> None:
+    with pytest.raises(AttributeError, match="did you mean"):
+        getattr(package, name)
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

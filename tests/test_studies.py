@@ -12,7 +12,7 @@ from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs
 from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting, cost_plan
-from reachcost.experiments.tables import make_table
+from reachcost.experiments.tables import TablePlan, make_table, plain_rows
 from reachcost.tasks.exact import ExactDynamics
 from reachcost_paper.rows import difference_row
 
@@ -29,11 +29,21 @@ RAW = Setting(MEMBERS[0], "raw")
         ({"members": {"a": [Member("other", 1, "x")]}}, "no world model 'other': it has sketch"),
         ({"costs": {"trm": CostPlan(lambda *_: rc.LatentMSE())}}, "'trm' is a head and a cost"),
         ({"name": "a/b"}, "'a/b' cannot be the name of a file"),
+        ({"task": Corridor()}, "`task`"),
+        ({"costs": {"l1": rc.LatentMSE()}}, "CostPlan"),
+        ({"planner": "cem"}, "`planner`"),
     ],
 )
 def test_a_study_that_would_mix_up_runs_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(rc.ReachcostError, match=message):
         replace(STUDY, **changes)
+
+
+def test_unknown_metrics_are_found_before_the_work(tmp_path: Path) -> None:
+    plan = TablePlan("Typo.", ("rho",), plain_rows(("rho",), lambda: [RowPlan("sketch", "raw")]))
+    with pytest.raises(rc.ReachcostError, match="rho_geo"):
+        make_table(replace(STUDY, tables={"typo": plan}), "typo", tmp_path)
+    assert not (tmp_path / "tables").exists()
 
 
 def test_a_plan_of_a_head_holds_nothing_that_is_ignored() -> None:

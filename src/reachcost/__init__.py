@@ -9,7 +9,7 @@ import importlib.metadata
 import sys
 from typing import Any
 
-import lazy_loader
+from reachcost.core.lazy import names_of_stub
 
 if sys.argv[:1] == ["-m"] and "reachcost" in sys.orig_argv:  # `python -m reachcost`: what follows takes a while
     from reachcost_command import listen
@@ -18,7 +18,7 @@ if sys.argv[:1] == ["-m"] and "reachcost" in sys.orig_argv:  # `python -m reachc
 
 from reachcost.tasks.registry import register_environments
 
-_import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_import, __dir__, __all__ = names_of_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:

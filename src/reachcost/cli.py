@@ -31,7 +31,7 @@ from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
 from reachcost.core.machine import Terminated
 from reachcost.core.progress import PlainConsole, escape_hidden
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, did_you_mean
 from reachcost_command import INTERRUPTED, end, ran_out
 
 Command = Callable[..., int | None]
@@ -103,7 +103,7 @@ def parse(commands: Mapping[str, Command], arguments: Sequence[str]) -> Callable
         with redirect_stderr(shown):
             return tyro.extras.subcommand_cli_from_dict(deferred, args=given, prog="reachcost", config=config)
     except SystemExit:
-        sys.stderr.write(_sentence(given, shown.getvalue()) or shown.getvalue())
+        sys.stderr.write(_sentence(commands, given, shown.getvalue()) or shown.getvalue())
         raise
 
 
@@ -130,16 +130,28 @@ def _deferred(command: Command) -> Callable[..., Any]:
     return defer
 
 
-def _sentence(arguments: Sequence[str], shown: str) -> str:
-    """Return one sentence about a wrong number in an option, from the message of tyro; empty for other errors."""
-    option, number = re.search(r"Error parsing --([\w-]+):", shown), re.search(r"\[?(INT|FLOAT)\b", shown)
+def _sentence(commands: Mapping[str, Command], arguments: Sequence[str], shown: str) -> str:
+    """Return one sentence about wrong usage that tyro explains in a box; empty for help, and for other errors."""
+    text = re.sub(r"[\s│╭╮╰╯─]+", " ", shown)
+    name = arguments[0] if arguments else ""
+    if name not in commands:
+        unknown = name and not name.startswith("-") and f"there is no command {name}: {did_you_mean(name, commands)}"
+        return f"reachcost: {unknown}\n" if unknown else ""
+    hint = f"(reachcost {name} --help)\n"
+    if found := re.search(r"Unrecognized options: (--[\w-]+)", text):
+        close = re.search(r"Perhaps you meant: (--[\w-]+)", text)
+        remedy = f"did you mean {close[1]}?" if close else "leave it out"
+        return f"reachcost: {name} has no option {found[1]}: {remedy} {hint}"
+    if found := re.search(r"invalid choice '([^']*)' for argument '([\w-]+)'\. Expected one of \(([^)]*)\)", text):
+        return f"reachcost: {found[2]} {found[1]}: choose one of {found[3].replace(chr(39), '')} {hint}"
+    option, number = re.search(r"Error parsing --([\w-]+):", text), re.search(r"\[?(INT|FLOAT)\b", text)
     if not option or not number:
         return ""
     wanted = {"INT": "a whole number", "FLOAT": "a number", "[INT": "one or more numbers, as in: 0 1"}[number[0]]
-    name = f"--{option[1]}"
-    at = next(n for n, word in enumerate(arguments) if word.partition("=")[0].replace("_", "-") == name)
+    given = f"--{option[1]}"
+    at = next(n for n, word in enumerate(arguments) if word.partition("=")[0].replace("_", "-") == given)
     value = arguments[at].partition("=")[2] or " ".join(arguments[at + 1 : at + 2])
-    return f"reachcost: {name} {value}: give {wanted} (reachcost {arguments[0]} --help)\n"
+    return f"reachcost: {given} {value}: give {wanted} {hint}"
 
 
 def _message_of(error: Exception) -> str:

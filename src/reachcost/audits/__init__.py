@@ -1,5 +1,5 @@
 """Audits: evidence about which stage of a planner fails."""
 
-import lazy_loader
+from reachcost.core.lazy import names_of_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

@@ -25,7 +25,7 @@ def audit(
     candidates: int = 300,
     iterations: int = 10,
     horizon: options.OptionalInt = None,
-    threshold: tuple[str, ...] = (),
+    threshold: Annotated[tuple[str, ...], options.shown_as("[STR ...]")] = (),
     state_columns: Annotated[tuple[int, ...] | None, options.shown_as("[INT ...]")] = None,
     criteria: options.Flag = True,
     logs_only: options.Flag = False,

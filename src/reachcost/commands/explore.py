@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import webbrowser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import reachcost as rc
 from reachcost.commands import console, options, say
@@ -29,9 +29,9 @@ HEAD_FORMAT = "reachcost-explored-head/2"
 
 def explore(
     task: options.DefaultTask = None,
-    model: tuple[str, ...] = (),
+    model: Annotated[tuple[str, ...], options.shown_as("[STR ...]")] = (),
     head: options.OptionalText = None,
-    port: int = 0,
+    port: Annotated[int, options.shown_as("INT")] = 0,
     open: options.Flag = True,
     loading: options.LoadOptions = options.LOAD,
 ) -> None:

@@ -64,7 +64,7 @@ def fit(
     options.require_least(1, pairs=pairs)
     options.require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
-        raise ReachcostError(f"--recipe {recipe} requires temporal labels: leave it out, or --labels {labels}")
+        raise ReachcostError(f"--recipe {recipe} has temporal labels: leave --recipe or --labels out")
     options.require_new(out)
     options.require_page(report)
     options.require_writable(out.parent)
@@ -99,7 +99,7 @@ def fit(
         refused = [f"\n  not {name}: {reason}" for name, reasons in chosen["against"].items() for reason in reasons]
         say(f"labels: {source} ({LEARNED[source]}), as {chosen['reason']}{''.join(refused)}")
     excluded = learned.get("exclusion", {}).get("excluded_episodes", 0)
-    kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
+    kept_out = f", {excluded} logged episodes left out, as they contain evaluation states" if sets else ""
     say(f"{out}: a head on {LEARNED[learned['labels']]}, {pairs:,} pairs an epoch{kept_out}")
     given = shlex.join(["--model", str(model), "--logs", str(logs), "--head", str(out)])
     chosen_task = f"--task {shlex.quote(task)}" if task else ""

@@ -28,7 +28,7 @@ def generate_logs(
     out: Path,
     episodes: int = 10_000,
     seed: int = 0,
-    pixels: int = 0,
+    pixels: Annotated[int, options.shown_as("INT")] = 0,
     overwrite: options.Flag = False,
 ) -> None:
     """Run the data policy of a task, and write the episodes to an HDF5 file in the layout of stable-worldmodel.

@@ -3,6 +3,6 @@
 Shape of all of them: terminal [B, S, D], goal [B, D] -> costs [B, S].
 """
 
-import lazy_loader
+from reachcost.core.lazy import names_of_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

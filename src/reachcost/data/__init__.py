@@ -1,5 +1,5 @@
 """Logs, observations, latents, action blocks, evaluation sets: what heads, audits and planners work on."""
 
-import lazy_loader
+from reachcost.core.lazy import names_of_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = names_of_stub(__name__, __file__)

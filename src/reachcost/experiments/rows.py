@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.errors import ReachcostError, did_you_mean
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.runs import ControlRun, SascRun, outcomes, rankings
-from reachcost.experiments.study import Setting
+from reachcost.experiments.study import Setting, Study
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
 
@@ -74,11 +75,20 @@ def row_runs(experiment: Experiment, plans: Iterable[RowPlan], metrics: Sequence
     return runs
 
 
+def require_metrics(study: Study, metrics: Sequence[str]) -> None:
+    """Raise an error for a metric that no run of the study has."""
+    own = (*study.groups, *study.categories, *study.bins, *study.last_states)
+    known = ("success", "steps", "distance", "final_geo", "validation_rmse", *RANKED, *own)
+    if unknown := next((metric for metric in metrics if metric not in known), None):
+        raise ReachcostError(f"the study {study.name} has no metric {unknown!r}: {did_you_mean(unknown, known)}")
+
+
 def table_row(experiment: Experiment, plan: RowPlan, metrics: Sequence[str]) -> TableRow:
     """Return the row of a plan."""
     parts = [part.settings(experiment) for part in plan.parts()]
-    values = together([_part_values(experiment, part, metrics) for part in plan.parts()])
-    settings, episodes = parts[0], values["success"].size
+    found = together([_part_values(experiment, part, metrics) for part in plan.parts()])
+    values = {metric: found[metric] for metric in metrics if metric in found}
+    settings, episodes = parts[0], found["success"].size
     extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for part in parts for setting in part]}
     if len(settings) > 1:
         extra["per_run"] = {m: [round(float(mean), 4) for mean in v.mean(1)] for m, v in values.items()}
@@ -109,7 +119,7 @@ def _part_values(experiment: Experiment, plan: RowPlan, metrics: Sequence[str]) 
     if "validation_rmse" in metrics and plan.cost in experiment.study.heads:
         records = [experiment.head_record(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
         values["validation_rmse"] = np.array([[record["validation_rmse"]] for record in records])
-    return {metric: values[metric] for metric in metrics if metric in values}
+    return values
 
 
 def together(parts: Sequence[Values]) -> Values:

@@ -13,7 +13,7 @@ from reachcost.core.files import LONGEST_NAME, is_file_name
 from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, did_you_mean
+from reachcost.errors import ReachcostError, did_you_mean, refuse, require_type
 from reachcost.fitting.repair import HOLDOUT, LabelledRecipe, Labels
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import Proposal
@@ -194,7 +194,14 @@ class Study(Tables):
     """Metrics that are the success in a range of oracle distances from start to goal; the last bin is closed."""
 
     def __post_init__(self) -> None:
-        """Refuse ambiguous names, which would fail after hours or mix up runs."""
+        """Refuse parts of a wrong type, and ambiguous names, which would fail after hours or mix up runs."""
+        for name, build in {"task": self.task, **self.models}.items():
+            if not callable(build):
+                refuse(build, name, "give a function that returns it")
+        require_type(self.planner, Planner, "planner", "give a planner, such as rc.CEM()")
+        for kind, parts in ((HeadPlan, self.heads), (CostPlan, self.costs)):
+            for name, part in parts.items():
+                require_type(part, kind, name, f"give a {kind.__name__}")
         members = [member for kind in self.members.values() for member in kind]
         names = [self.name, *self.tables, *self.heads, *self.costs, *(member.label for member in members)]
         for name in names:

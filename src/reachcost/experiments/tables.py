@@ -16,7 +16,8 @@ from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells import Cell, Recording, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import Executor, Recordings, Start
 from reachcost.experiments.cells.schedule import Schedule, TableRequest
-from reachcost.experiments.rows import RowPlan, row_runs, table_row
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.rows import RowPlan, require_metrics, row_runs, table_row
 from reachcost.experiments.study import Tables
 from reachcost.results.durations import Durations
 from reachcost.results.figures import Dot, draw_dots
@@ -78,10 +79,12 @@ class TablePlan:
 
 def plain_rows(metrics: tuple[str, ...], plans: Callable[[], Sequence[RowPlan]]) -> TableRows:
     """Return the rows of a table that consists of row plans only."""
-    return TableRows(
-        lambda experiment: row_runs(experiment, plans(), metrics),
-        lambda experiment: [table_row(experiment, plan, metrics) for plan in plans()],
-    )
+
+    def runs(experiment: Experiment) -> list[Cell]:
+        require_metrics(experiment.study, metrics)
+        return row_runs(experiment, plans(), metrics)
+
+    return TableRows(runs, lambda experiment: [table_row(experiment, plan, metrics) for plan in plans()])
 
 
 class PlanRow(NamedTuple):
