@@ -53,7 +53,7 @@ class DeviceCopies:
         self._copies = {tensor.device: tensor}
 
     def on(self, device: torch.device) -> Tensor:
-        """The copy on a device."""
+        """Return a copy on the device."""
         if device not in self._copies:
             self._copies[device] = next(iter(self._copies.values())).to(device)
         return self._copies[device]

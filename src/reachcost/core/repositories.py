@@ -73,7 +73,7 @@ class Repository(NamedTuple):
         return f"{SCHEME}{self.name}{f'@{self.revision}' if self.revision else ''}"
 
     def download(self, names: tuple[str, ...], hub: Hub | None = None) -> Path:
-        """A directory with those of these files that exist in the repository."""
+        """Download the named files that exist, and return their directory."""
         with self._explained_errors("read", "check its name and your access"):
             return (hub or HuggingFace()).download(self.name, names, self.revision)
 

@@ -1,4 +1,4 @@
-"""Training heads: `fit`, label choice, `repair`, the comparison with references, and the audit from logs."""
+"""Training heads: label sources for recipes, and the audit from logs; `rc.fit` and `rc.repair` are at the top level."""
 
 from reachcost.core.lazy import names_of_stub
 

@@ -1,4 +1,4 @@
-"""Heads: learned functions of two latents, one file each."""
+"""Heads: learned functions of two latents, and the recipes that build and train them."""
 
 from reachcost.core.lazy import names_of_stub
 

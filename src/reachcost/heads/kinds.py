@@ -25,6 +25,7 @@ def pair_features(z: Tensor, goal: Tensor) -> Tensor:
 class PairHead(LearnedHead):
     """The paper's head: an MLP on both latents and their difference. `symmetric` averages both input orders.
 
+    >>> import torch
     >>> head = PairHead(latent_dim=10, hidden=16)
     >>> head(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
     torch.Size([4, 256])

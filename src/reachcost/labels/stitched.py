@@ -165,7 +165,7 @@ def require_graph(**given: int | None) -> None:
 
 
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
-    """Different latents of some rows, at most the wanted number; by default all if rows repeat."""
+    """Sample distinct latents as graph nodes, at most `wanted`; by default all of them if rows repeat."""
     sampled = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
     different = latents.read(sampled).unique(dim=0)
     if wanted or 2 * len(different) <= len(sampled):

@@ -96,7 +96,7 @@ def fit_budget(
 
 
 def reached_pairs(latents: Latents, temporal: Pairs, share: float) -> Pairs:
-    """Temporal pairs; in a share of them a row of another episode replaces the second row, at an infinite gap.
+    """Temporal pairs. A share of them gets a second row from another episode and an infinite gap.
 
     All rows are those of the temporal pairs, so held-out and excluded episodes stay apart.
     """

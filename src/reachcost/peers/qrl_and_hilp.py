@@ -70,7 +70,7 @@ def fit_qrl(
         count: Number of transitions per epoch.
         stride: Steps of a transition; use more if one step hardly changes a latent.
         far: Steps beyond which pairs are not pushed further; by default those of the longest episode.
-        tolerance: Root mean square of the excess length of transitions that is allowed, as a share of their length.
+        tolerance: Allowed root mean square excess of transition lengths, relative to the logged length.
     """
     require_latents(latents)
     transitions = Transitions(latents.without(exclude), stride, 0.0, holdout, seed)

@@ -209,7 +209,7 @@ def wilson(successes: float, trials: int) -> tuple[float, float]:
 
 
 def newcombe(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
-    """Interval of the change of a proportion between outcomes [E] and [E] of the same episodes.
+    """Interval of the change of a proportion between two arrays of outcomes, both [E], of the same episodes.
 
     Outcomes are bool, or shares of seeds. Newcombe's method 10 (1998) joins Wilson intervals of both by their
     correlation. Unlike a bootstrap, its width does not become zero if all episodes change alike.

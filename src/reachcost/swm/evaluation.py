@@ -78,7 +78,7 @@ def _import_torchvision() -> None:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Stop its solvers from printing, and ignore warnings that its environments cause in Gymnasium.
+    """Silence the solvers of stable-worldmodel, and ignore warnings that its environments cause in Gymnasium.
 
     Standard output is not redirected, because progress is shown there.
     """

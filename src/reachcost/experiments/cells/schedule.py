@@ -68,7 +68,7 @@ class Schedule:
     def tables(
         self, requests: Sequence[TableRequest], recordings: Recordings
     ) -> Iterator[tuple[TableRequest, Recording]]:
-        """Compute what tables lack, and yield each table when all its runs are recorded.
+        """Compute the missing runs of the tables, and yield each table when all its runs are recorded.
 
         All failures are reported at the end, as one `ReachcostError`.
         """
