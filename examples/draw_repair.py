@@ -135,6 +135,7 @@ def draw_repaired_episode(
     raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
     task, goals, model = experiment.task, experiment.evaluation(), experiment.model(member.model)
     lengths = task.distance(goals.starts, goals.goals)
+    assert (trm & ~raw).any(), "no episode was repaired"
     row = int(np.argmax(np.where(trm & ~raw, lengths, -1)))
     episode = goals.subset(slice(row, row + 1))
     # Random streams belong to the episode, so it runs here exactly as it did among all others.

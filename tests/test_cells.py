@@ -187,7 +187,7 @@ def test_a_shared_directory_is_removed_by_the_last_process(tmp_path: Path) -> No
     leave_too()
     assert not first.exists()
     (tmp_path / f".node.{'0' * 32}.partial").write_text("in the way")
-    with pytest.raises(ReachcostError, match=r"\.partial"):
+    with pytest.raises(ReachcostError, match="node"):
         shared_directory(tmp_path / "node", "0" * 32)
 
 

@@ -47,7 +47,7 @@ def test_unknown_metrics_are_found_before_the_work(tmp_path: Path) -> None:
 
 
 def test_a_plan_of_a_head_holds_nothing_that_is_ignored() -> None:
-    for options in ({"rows": 20}, {"max_gap": 3}, {"sampling": "random-rows"}):
+    for options in ({"rows": 20}, {"max_gap": 3}, {"sampling": "random-rows"}, {"directed": True}):
         with pytest.raises(rc.ReachcostError, match="oracle"):
             HeadPlan(labels="oracle", **options)  # pyright: ignore[reportArgumentType]
 

@@ -12,10 +12,12 @@ import warnings
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.metadata import entry_points, version
 from inspect import signature
 from io import StringIO
+from itertools import chain
 from typing import Any, get_type_hints
 
 import tyro
@@ -139,8 +141,9 @@ def _sentence(commands: Mapping[str, Command], arguments: Sequence[str], shown: 
         return f"reachcost: {unknown}\n" if unknown else ""
     hint = f"(reachcost {name} --help)\n"
     if found := re.search(r"Unrecognized options: (--[\w-]+)", text):
-        close = re.search(r"Perhaps you meant: (--[\w-]+)", text)
-        remedy = f"did you mean {close[1]}?" if close else "leave it out"
+        options = signature(commands[name]).parameters.values()
+        names = [[part.name for part in fields(o.default)] if is_dataclass(o.default) else [o.name] for o in options]
+        remedy = did_you_mean(found[1], [f"--{option.replace('_', '-')}" for option in chain(*names)])
         return f"reachcost: {name} has no option {found[1]}: {remedy} {hint}"
     if found := re.search(r"invalid choice '([^']*)' for argument '([\w-]+)'\. Expected one of \(([^)]*)\)", text):
         return f"reachcost: {found[2]} {found[1]}: choose one of {found[3].replace(chr(39), '')} {hint}"

@@ -68,6 +68,7 @@ def audit(
     from reachcost.report.material import Material
     from reachcost.report.scene import read_scene, scene_file
 
+    loading.prepare()
     if out is not None:
         if out == rows_path(out):
             raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")

@@ -55,6 +55,7 @@ def explore(
     from reachcost.core.progress import ConsoleProgress
     from reachcost.explorer.engine import Engine
 
+    loading.prepare()
     world, progress = options.task_option(task), ConsoleProgress(console)
     world.plane()  # refuses a world without one before anything is loaded
     names = model or default_models(world)[: None if head is None else 1]

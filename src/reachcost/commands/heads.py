@@ -61,6 +61,7 @@ def fit(
     from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.fitting.repair import LabelledRecipe
 
+    loading.prepare()
     options.require_least(1, pairs=pairs)
     options.require_least(0, seed=seed)
     if recipe != "default" and labels not in ("auto", "temporal"):
@@ -145,6 +146,7 @@ def compare(
     """
     from reachcost.audits.comparison import compare_heads
 
+    loading.prepare()
     options.require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
@@ -210,6 +212,7 @@ def evaluate(
     from reachcost.swm.evaluation import compare_in_world, import_stable_worldmodel, table_name, warning_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
+    loading.prepare()
     options.require_least(0, seed=seed)
     if from_logs and logs is None:
         raise ReachcostError("--from-logs starts plans from logged actions: give --logs")

@@ -138,6 +138,7 @@ def check(
     from reachcost.data.actions import blocks_of
     from reachcost.worldmodels.jepa import JepaWorldModel
 
+    loading.prepare()
     world = options.task_option(task)
     opened = None if logs is None else options.logs_option(logs, world, named=task is not None)
     loaded = loading.load(model, world, opened)

@@ -126,11 +126,14 @@ class Loading:
     """Load an old pickled checkpoint, although it can run any code."""
     device: Device = "auto"
 
-    def load(self, model: str, task: Task | None, logs: Logs | None) -> WorldModel:
-        """Return the world model of a name, see `model_option`, on the device, which becomes that of the command."""
+    def prepare(self) -> None:
+        """Make the device that of the command; a wrong one is refused before any work."""
         from reachcost.core.devices import use_device
 
         use_device(self.device)
+
+    def load(self, model: str, task: Task | None, logs: Logs | None) -> WorldModel:
+        """Return the world model of a name, see `model_option`."""
         return model_option(model, task=task, logs=logs, trust_pickle=self.trust_pickle)
 
 

@@ -198,10 +198,12 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
 
     It is removed when the last of them leaves, or by the next writer if they died. The key has 32 hexadecimal digits.
     """
+    make_directory(path.parent, path)
     directory = path.with_name(f".{path.name}.{key}.partial")
     while True:
-        with _explained(directory), suppress(FileNotFoundError):  # another process removed it at this moment
-            directory.mkdir(parents=True, exist_ok=True)
+        with _explained(path):
+            directory.mkdir(exist_ok=True)
+        with _explained(path), suppress(FileNotFoundError):  # another process removed it at this moment
             handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(handle, fcntl.LOCK_SH)
             if directory.stat().st_ino == os.fstat(handle).st_ino:

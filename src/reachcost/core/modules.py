@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from reachcost.core.files import require_regular, write_file
 from reachcost.core.json_files import read_json
-from reachcost.errors import ReachcostError, foreign_errors
+from reachcost.errors import ReachcostError
 
 FILES = ("config.json", "weights.safetensors")
 Module = TypeVar("Module", bound=nn.Module)
@@ -65,9 +65,14 @@ class StoredModule:
         """Raise an error with the problem and the remedy."""
         raise ReachcostError(f"cannot load {self._what} in {self._directory}: {problem}: {self._remedy}") from cause
 
-    def _explained(self, problem: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def _explained(self, problem: str) -> Iterator[None]:
         """Turn all exceptions into one sentence: a damaged file or configuration may raise anything."""
-        return foreign_errors(f"cannot load {self._what} in {self._directory}: {problem}", self._remedy)
+        try:
+            yield
+        except Exception as error:
+            reason = str(error) if isinstance(error, ReachcostError) else f"{type(error).__name__}: {error}"
+            self.refuse(f"{problem} ({reason.partition(chr(10))[0][:200]})", error)
 
     def config(self, format_name: str) -> dict[str, Any]:
         """Read `config.json`, which must be of that format."""

@@ -49,7 +49,11 @@ def require_cost(cost: object, what: str) -> None:
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
     """Apply a cost to B episodes; raise an error unless it returns finite costs [B, S] that do not mix episodes."""
     remedy = "map terminal [B, S, D] and goal [B, D] to costs [B, S]; goal[:, None] has an axis for the candidates"
-    costs = call_foreign(lambda: cost(terminal, goal), f"terminal cost {name!r} failed", remedy)
+
+    def call(ends: Tensor, goals: Tensor) -> Tensor:
+        return call_foreign(lambda: cost(ends, goals), f"terminal cost {name!r} failed", remedy)
+
+    costs = call(terminal, goal)
     if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
         found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
         raise ReachcostError(
@@ -68,8 +72,8 @@ def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episode
 
     refuse_if(~torch.isfinite(costs).all(), refusal)
     if 1 < len(terminal) == terminal.shape[1]:  # the shape in which a goal without that axis raises no error
-        change = (cost(terminal[:1], goal[:1]) - costs[:1]).abs().max()
-        refuse_if(change > 1e-3 * costs.abs().max(), mixed)
+        change = (call(terminal[:1], goal[:1]).float() - costs[:1]).abs().max()
+        refuse_if(change > 1e-3 * costs.float().abs().max(), mixed)
     return costs.float()
 
 

@@ -84,8 +84,9 @@ class Latents:
         No pair then has the start and goal state of an evaluation episode, in either order. No pair is from a logged
         episode that provided a start or goal. Records of pairs have the measured overlap.
         """
-        sets = {chosen.fingerprint: chosen for chosen in (*self.excluded, *as_sets(exclude))}
-        return replace(self, excluded=tuple(sets.values())) if sets else self
+        sets = {chosen.fingerprint: chosen for chosen in as_sets(exclude)}
+        earlier = (chosen for chosen in self.excluded if chosen.fingerprint not in sets)
+        return replace(self, excluded=(*earlier, *sets.values())) if sets else self
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

@@ -85,7 +85,7 @@ def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray)
 
 def _require_steps(where: str, lengths: np.ndarray) -> None:
     if not len(lengths):
-        raise ReachcostError(f"{where} has no episodes: log some first")
+        raise ReachcostError(f"there are no episodes in {where}: log some first")
     short = np.flatnonzero(lengths < 2)
     if len(short):
         raise ReachcostError(f"{where}: {len(short)} episodes have no step, first episode {short[0]}: leave them out")
@@ -144,7 +144,9 @@ def _count_rows(where: str, columns: Mapping[str, Any]) -> int:
         if name in columns:
             return len(columns[name])
     found = ", ".join(sorted(columns)) or "nothing"
-    raise ReachcostError(f"{where} has neither 'state' nor 'pixels', only {found[:200]}: give one of them this name")
+    raise ReachcostError(
+        f"{where} has neither 'state' nor 'pixels', only {found[:200]}: name them {', '.join(STATES)} or pixels"
+    )
 
 
 def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -> np.ndarray:

@@ -41,7 +41,7 @@ def studies() -> dict[str, Tables]:
 def study_of(name: str) -> Tables:
     """Return the installed study of that name."""
     if name not in studies():
-        raise ReachcostError(f"no study {name!r} is installed: choose one of {', '.join(studies())}")
+        raise ReachcostError(f"no study {name!r} is installed: install the package that declares it")
     return studies()[name]
 
 

@@ -67,6 +67,8 @@ class HeadPlan(LabelledRecipe):
         super().__post_init__()
         if self.labels == "oracle" and self.rows is not None and not self.coverage:
             raise ReachcostError("oracle pairs are of all rows: add coverage='random' to rows, or leave rows out")
+        if self.labels == "oracle" and self.directed:
+            raise ReachcostError("oracle labels have the direction of the true distance: leave directed out")
         if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):
             raise ReachcostError(
                 f"{self.labels} labels have the holdout and shuffling of `repair`: leave `holdout` and `shuffled` out"

@@ -32,7 +32,7 @@ from reachcost.results.stats import cluster_bootstrap
 BUILD_SETTINGS = ("head", "scale", "hidden", "symmetric", "options")  # fields of a recipe that build a head
 SHUFFLED_EPOCHS, SHUFFLED_PAIRS = 2, 20_000  # with more, the shuffled head would memorise the permuted labels
 MIN_EPISODES = 5  # fewest held-out episodes for an interval: resampling fewer mostly repeats them
-MIN_PAIRS, SAFE_PAIRS = 2_000, 10_000  # up to the first heads vary by chance, the second is safe (docs/repair.md)
+MIN_PAIRS, SAFE_PAIRS = 2_000, 10_000  # below the first heads vary by chance, the second is safe (docs/repair.md)
 
 
 def fit(
@@ -235,7 +235,7 @@ def warning_for(record: Mapping[str, Any]) -> str:
     if found["episodes"] < MIN_EPISODES:
         count = "one held-out episode" if found["episodes"] == 1 else f"{found['episodes']} held-out episodes"
         return f"the head is validated on {count}, too few to tell whether it learned anything: {remedy}"
-    if (count := record["pairs"]["train_pairs"]) <= MIN_PAIRS:
+    if (count := record["pairs"]["train_pairs"]) < MIN_PAIRS:
         return (
             f"the head learned from {count} pairs an epoch, so its quality varies by chance: give {SAFE_PAIRS:,} or "
             "more (pairs=, --pairs)"

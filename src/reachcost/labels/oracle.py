@@ -125,13 +125,13 @@ def covered_latents(latents: Latents, setting: str, task: Task, rows: int | None
 def located_rows(latents: Latents, task: Task, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows without the source episodes of excluded sets [N], and their values of `Task.bottleneck` [N].
 
-    If the task defines no bottleneck, a sample of the rows is located by the paths of the first excluded set.
+    If the task defines no bottleneck, a sample of the rows is located by the paths of the set excluded last.
     """
     usable, states = Exclusion(latents.logs, latents.excluded).require_rows(), np.asarray(latents.logs.columns["state"])
     if not latents.excluded or task.offers("bottleneck") or not task.offers("distance"):
         return usable, task.bottleneck(states[usable])
     usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])
-    paths = latents.excluded[0]
+    paths = latents.excluded[-1]
     return usable, bottleneck_of_paths(task, states[usable], paths.spread(min(PATHS, len(paths))))
 
 

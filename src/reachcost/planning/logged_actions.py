@@ -31,7 +31,7 @@ class LoggedActions:
     Args:
         latents: Encoded logs with a column `action`.
         blocks: The action blocks; or the number of actions, if they are discrete.
-        exclude: An evaluation set; its source episodes are not used.
+        exclude: An evaluation set; its source episodes are not used, nor those of `latents.excluded`.
 
     >>> from reachcost import Logs
     >>> logs = Logs({"action": np.arange(8.0)[:, None]}, np.array([8]))
@@ -49,8 +49,8 @@ class LoggedActions:
         discrete = isinstance(blocks, int)
         logs, self._length = latents.logs, 1 if discrete else blocks.length
         actions = _actions(logs, blocks)
-        sources = exclude is not None and exclude.source_episodes is not None
-        banned = Exclusion(logs, exclude if sources else None).episodes
+        sets = [*latents.excluded, *([] if exclude is None else [exclude])]
+        banned = Exclusion(logs, [one for one in sets if one.source_episodes is not None]).episodes
         episode = logs.episode_of(np.arange(logs.rows))
         step = np.arange(logs.rows) - logs.offsets[episode]
         self._rows = np.flatnonzero((step % self._length == 0) & ~np.isin(episode, banned))
