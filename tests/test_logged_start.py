@@ -69,9 +69,10 @@ def test_source_episodes_of_the_evaluation_set_are_not_used() -> None:
     latents = walks()
     goals = rc.data.logged_goals(latents.logs, offset=4, count=2)
     assert goals.source_episodes is not None
-    found = LoggedActions(latents, BLOCKS, goals).near(torch.zeros(1, 2), horizon=1, count=100)
-    episodes = (10 * found[0, :, 0, 0]).round().int().unique().tolist()
-    assert episodes == sorted(set(range(6)) - set(np.unique(goals.source_episodes).tolist()))
+    for logged in (LoggedActions(latents, BLOCKS, goals), LoggedActions(latents.without(goals), BLOCKS)):
+        found = logged.near(torch.zeros(1, 2), horizon=1, count=100)
+        episodes = (10 * found[0, :, 0, 0]).round().int().unique().tolist()
+        assert episodes == sorted(set(range(6)) - set(np.unique(goals.source_episodes).tolist()))
 
 
 def test_the_first_pool_is_logged_and_later_ones_have_the_minimum_deviation() -> None:

@@ -1,7 +1,8 @@
 """Files and paths: names, checks, checksums, and writing that completes or leaves nothing.
 
 A file or directory is written under a temporary name, fsynced and renamed. A writer locks its temporary file while it
-lives, so that leftovers of dead writers can be removed.
+lives, so that leftovers of dead writers can be removed. These locks are of the file itself, and some are shared:
+`filelock` has neither, it locks an extra file. Everything else uses `filelock`.
 """
 
 from __future__ import annotations
