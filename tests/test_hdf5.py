@@ -147,10 +147,14 @@ def test_a_changed_column_is_refused_unless_its_checksum_is_removed(logs: Logs, 
     assert open_logs(tmp_path / "logs.h5").columns["state"][0].tolist() == [7, 7]
 
 
-def test_equal_logs_give_equal_files(logs: Logs, tmp_path: Path) -> None:
-    for name in ("one.h5", "two.h5"):
-        write_logs(logs, tmp_path / name, render=TASK.render)
-    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+@pytest.mark.parametrize("pixels", [0, 64])
+def test_equal_logs_give_equal_files(pixels: int, tmp_path: Path) -> None:
+    task = TwoRoom(pixels=pixels or 16)
+    logs, files = task.generate_logs(episodes=10), set[bytes]()
+    for _ in range(5):
+        write_logs(logs, tmp_path / "logs.h5", render=task.render if pixels else None, overwrite=True)
+        files.add((tmp_path / "logs.h5").read_bytes())
+    assert len(files) == 1
 
 
 def test_a_full_disk_gives_one_sentence_and_leaves_no_file(tmp_path: Path) -> None:

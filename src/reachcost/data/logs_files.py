@@ -79,9 +79,11 @@ def _write(logs: Logs, path: Path, render: Callable[[np.ndarray], np.ndarray] | 
                 dataset.attrs["sha256"] = np.bytes_(_checksum(name, column))
         if render is not None or "pixels" in logs.columns:
             shape = frames(slice(0, 1)).shape[1:]
-            with disk.changing():  # each frame is compressed separately, with a checksum
+            with (
+                disk.changing()
+            ):  # each frame is compressed separately, with a checksum; LZF gives other bytes each time
                 stored: dict[str, Any] = {"dtype": np.uint8, "maxshape": (None, *shape), "chunks": (1, *shape)}
-                stored |= {"compression": "lzf", "fletcher32": True}
+                stored |= {"compression": "gzip", "compression_opts": 1, "fletcher32": True}
                 datasets.append(dataset := file.create_dataset("pixels", (logs.rows, *shape), **stored))
             for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
                 rows = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
