@@ -11,7 +11,7 @@ import numpy as np
 from reachcost.errors import ReachcostError, did_you_mean
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.runs import ControlRun, SascRun, outcomes, rankings
+from reachcost.experiments.runs import ControlRun, SascRun, outcome_names, outcomes, rankings
 from reachcost.experiments.study import Setting, Study
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
@@ -77,8 +77,7 @@ def row_runs(experiment: Experiment, plans: Iterable[RowPlan], metrics: Sequence
 
 def require_metrics(study: Study, metrics: Sequence[str]) -> None:
     """Raise an error for a metric that no run of the study has."""
-    own = (*study.groups, *study.categories, *study.bins, *study.last_states)
-    known = ("success", "steps", "distance", "final_geo", "validation_rmse", *RANKED, *own)
+    known = (*outcome_names(study), *RANKED, "validation_rmse")
     if unknown := next((metric for metric in metrics if metric not in known), None):
         raise ReachcostError(f"the study {study.name} has no metric {unknown!r}: {did_you_mean(unknown, known)}")
 

@@ -17,7 +17,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment, SettingRun
-from reachcost.experiments.study import Setting, cost_plan
+from reachcost.experiments.study import Setting, Study, cost_plan
 from reachcost.planning.control import ControlRuns, budget_of, control
 from reachcost.planning.planner import Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
@@ -98,6 +98,12 @@ def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple
         exact = exact_model(task, model, experiment.evaluation(setting.evaluation).starts)
         return exact, OracleGeodesic(exact)
     return model, experiment.cost(setting)
+
+
+def outcome_names(study: Study) -> tuple[str, ...]:
+    """Return the metrics that `outcomes` may return."""
+    own = (*study.groups, *study.categories, *study.bins, *study.last_states)
+    return ("success", "steps", "distance", "final_geo", *own)
 
 
 def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
